@@ -4,16 +4,16 @@
 
 use crate::Setup;
 use crate::corpus::Contents;
-use crate::database::{self, Database, Server, Session};
-use crate::table::{Sample, Table, ms, number, ratio};
+use crate::database::{self, BenchDatabase, PostgresServer, SqlSession};
+use crate::table::{LatencySample, Table, ms, number, ratio};
 use anyhow::{Context, anyhow, ensure};
 use remem_core::commitment::Delivery;
 use remem_core::{Draft, Permission, Policy, RecordKind, TenantId, Timestamp};
 use remem_engine::commitments::NewCommitment;
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{Clock, RandomIds, SystemClock};
-use remem_engine::registry::{self, Mode};
-use remem_engine::{Caller, Engine, HostKey, Parts};
+use remem_engine::registry::{self, PassMode};
+use remem_engine::{Caller, Engine, EngineParts, HostKey};
 use remem_store::{Directory, Store};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use serde_json::json;
@@ -55,7 +55,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(inferred(setup))?;
+    runtime.block_on(measure_inference(setup))?;
     let mut table = Table::new(&[
         "10,000 due at once",
         "fires/s",
@@ -64,20 +64,24 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
         "peer: rows/s",
         "fires : rows",
     ]);
-    let peer = sqlite_rows(&setup.fresh("peer-")?)?;
+    let peer = sqlite_rows(&setup.new_folder("peer-")?)?;
     for runs in [false, true] {
-        let sample =
-            runtime.block_on(async { CommitmentBench::sqlite(setup).await?.fired(runs).await })?;
+        let sample = runtime.block_on(async {
+            CommitmentBench::sqlite(setup)
+                .await?
+                .measure_firing(runs)
+                .await
+        })?;
         table.row(cells("SQLite", runs, &sample, peer));
     }
-    let server = Server::start(setup)?;
-    let peer = postgres_rows(&server.fresh()?)?;
+    let server = PostgresServer::start(setup)?;
+    let peer = postgres_rows(&server.new_database()?)?;
     for runs in [false, true] {
-        let database = server.fresh()?;
+        let database = server.new_database()?;
         let sample = runtime.block_on(async {
             CommitmentBench::postgres(&database.url)
                 .await?
-                .fired(runs)
+                .measure_firing(runs)
                 .await
         })?;
         table.row(cells("PostgreSQL", runs, &sample, peer));
@@ -86,7 +90,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn cells(store: &str, runs: bool, sample: &Sample, peer: f64) -> [String; 6] {
+fn cells(store: &str, runs: bool, sample: &LatencySample, peer: f64) -> [String; 6] {
     let name = format!(
         "{store}, {}",
         if runs {
@@ -108,19 +112,19 @@ fn cells(store: &str, runs: bool, sample: &Sample, peer: f64) -> [String; 6] {
 }
 
 impl CommitmentBench {
-    async fn over(
+    async fn with_store(
         store: Arc<dyn Store>,
         directory: Arc<dyn Directory>,
     ) -> anyhow::Result<CommitmentBench> {
         let clock = Arc::new(OffsetClock(AtomicI64::new(0)));
-        let parts = Parts::new(
+        let parts = EngineParts::new(
             store.clone(),
             directory,
             clock.clone(),
             Arc::new(RandomIds),
             HostKey::new([7; 32]),
         );
-        let engine = Arc::new(Engine::new(Parts {
+        let engine = Arc::new(Engine::new(EngineParts {
             policy: Policy::default(),
             ..parts
         }));
@@ -147,8 +151,8 @@ impl CommitmentBench {
     }
 
     async fn sqlite(setup: &Setup) -> anyhow::Result<CommitmentBench> {
-        let location = Location::Folder(setup.fresh("commitments")?);
-        CommitmentBench::over(
+        let location = Location::Folder(setup.new_folder("commitments")?);
+        CommitmentBench::with_store(
             Arc::new(SqliteStore::open(location.clone(), 4)?),
             Arc::new(SqliteDirectory::open(&location)?),
         )
@@ -158,21 +162,21 @@ impl CommitmentBench {
     async fn postgres(url: &str) -> anyhow::Result<CommitmentBench> {
         let store = database::store(url).await?;
         let directory = Arc::new(store.directory());
-        CommitmentBench::over(Arc::new(store), directory).await
+        CommitmentBench::with_store(Arc::new(store), directory).await
     }
 
     async fn pass(&self, name: &str) -> anyhow::Result<u64> {
         let pass = registry::find(name).context("a pass")?;
         let report = self
             .engine
-            .run_pass(pass, self.caller.tenant(), Mode::Apply)
+            .run_pass(pass, self.caller.tenant(), PassMode::Apply)
             .await
             .map_err(to_anyhow)?;
         Ok(report.examined)
     }
 
     /// Makes the commitments, makes them all due at one instant, and fires until none is left.
-    async fn fired(&self, runs: bool) -> anyhow::Result<Sample> {
+    async fn measure_firing(&self, runs: bool) -> anyhow::Result<LatencySample> {
         let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
         let workflow = workflow.as_object().cloned().unwrap_or_default();
         self.engine
@@ -221,7 +225,7 @@ impl CommitmentBench {
             .store
             .records(
                 self.caller.tenant(),
-                RecordKind::Fire,
+                RecordKind::Firing,
                 "",
                 None,
                 u32::MAX >> 1,
@@ -230,7 +234,7 @@ impl CommitmentBench {
         ensure!(notes.len() == DUE, "{} fired", notes.len());
         let lag =
             |note: &remem_core::Record| note.body["firedAt"].as_i64().unwrap_or_default() - at.0;
-        Ok(Sample::new(
+        Ok(LatencySample::new(
             notes
                 .iter()
                 .map(|note| lag(note).max(0).cast_unsigned() * 1_000_000)
@@ -241,7 +245,7 @@ impl CommitmentBench {
 }
 
 /// Recognises commitments: in texts without one, and in texts that all have one.
-async fn inferred(setup: &Setup) -> anyhow::Result<()> {
+async fn measure_inference(setup: &Setup) -> anyhow::Result<()> {
     let contents = Contents::new();
     let mut table = Table::new(&[
         "20,000 entries",
@@ -340,8 +344,8 @@ fn sqlite_rows(folder: &Path) -> anyhow::Result<f64> {
 }
 
 /// One statement and one commit for each row, on one connection.
-fn postgres_rows(database: &Database<'_>) -> anyhow::Result<f64> {
-    let session = Session::open(&database.url)?;
+fn postgres_rows(database: &BenchDatabase<'_>) -> anyhow::Result<f64> {
+    let session = SqlSession::open(&database.url)?;
     session.batch(&ROWS.replace("INTEGER", "bigint"))?;
     session.batch(&format!(
         "INSERT INTO job SELECT i, 5, 0 FROM generate_series(1, {DUE}) i; ANALYZE job"

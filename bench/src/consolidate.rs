@@ -6,10 +6,10 @@
 use crate::corpus::Contents;
 use crate::facts::{self, process_bytes, thread_time};
 use crate::table::{Table, mib, number, ratio};
-use crate::text::Random;
+use crate::text::SeededRandom;
 use anyhow::{Context, ensure};
-use remem_core::consolidate::features::{overlap, trigrams};
-use remem_core::consolidate::{Decision, Handle, Item, Planner, Signature, may_merge};
+use remem_core::consolidate::features::{intersection_and_union, trigrams};
+use remem_core::consolidate::{Decision, MergeItem, PlanEntry, Planner, Signature, may_merge};
 use remem_core::{Timestamp, Trust};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -118,7 +118,7 @@ fn row(contents: &Contents, size: usize) -> anyhow::Result<Vec<String>> {
 
 /// An entry; entries of one fact say the same.
 struct FactEntry {
-    item: Item,
+    item: MergeItem,
     fact: u64,
 }
 
@@ -131,7 +131,7 @@ pub fn texts(contents: &Contents, size: usize) -> Vec<String> {
 }
 
 fn corpus(contents: &Contents, size: usize) -> Vec<FactEntry> {
-    let mut random = Random::new(42);
+    let mut random = SeededRandom::new(42);
     let mut facts: Vec<Fact> = Vec::with_capacity(size);
     let mut corpus = Vec::with_capacity(size);
     for at in 0..size {
@@ -151,7 +151,7 @@ fn corpus(contents: &Contents, size: usize) -> Vec<FactEntry> {
         facts.push(fact);
         corpus.push(FactEntry {
             fact: fact.digest(),
-            item: Item::plain(text),
+            item: MergeItem::plain(text),
         });
     }
     corpus
@@ -168,7 +168,7 @@ struct Fact {
 }
 
 impl Fact {
-    fn new(prose: usize, random: &mut Random) -> Fact {
+    fn new(prose: usize, random: &mut SeededRandom) -> Fact {
         let first = random.below(NAMES.len());
         let names = (
             first,
@@ -196,7 +196,7 @@ impl Fact {
         )
     }
 
-    fn trap(mut self, random: &mut Random) -> Fact {
+    fn trap(mut self, random: &mut SeededRandom) -> Fact {
         match random.below(5) {
             0 => self.ticket += 1,
             1 => self.day = self.day % 28 + 1,
@@ -219,11 +219,11 @@ impl Fact {
         ];
         parts
             .into_iter()
-            .fold(0, |sum, part| Random::new(sum ^ part as u64).next())
+            .fold(0, |sum, part| SeededRandom::new(sum ^ part as u64).next())
     }
 }
 
-fn reworded(text: String, random: &mut Random) -> String {
+fn reworded(text: String, random: &mut SeededRandom) -> String {
     match random.below(4) {
         0 => text,
         1 => format!("Note: {text}."),
@@ -234,7 +234,7 @@ fn reworded(text: String, random: &mut Random) -> String {
     }
 }
 
-struct Planned {
+struct PlanResult {
     decisions: Vec<Decision>,
     time: Duration,
     comparisons: u64,
@@ -245,7 +245,7 @@ fn plan(
     corpus: &[FactEntry],
     signatures: &[Signature],
     fresh: impl Fn(usize) -> bool,
-) -> anyhow::Result<Planned> {
+) -> anyhow::Result<PlanResult> {
     plan_rows(
         corpus,
         signatures,
@@ -259,13 +259,13 @@ fn plan_rows(
     signatures: &[Signature],
     rows: &[usize],
     fresh: impl Fn(usize) -> bool,
-) -> anyhow::Result<Planned> {
+) -> anyhow::Result<PlanResult> {
     let begun = now()?;
     let mut planner = Planner::with_capacity(rows.len());
     for &row in rows {
         let created_at = Timestamp(row as i64);
         let signature = signatures[row];
-        planner.add(Handle {
+        planner.add(PlanEntry {
             row: row as u64,
             created_at,
             order: 0,
@@ -275,13 +275,13 @@ fn plan_rows(
             signature,
         });
     }
-    let mut cover = planner.seal();
+    let mut cover = planner.into_merge_phase();
     let decisions = cover.run(|row| Some(corpus[row as usize].item.clone()));
-    Ok(Planned {
+    Ok(PlanResult {
         decisions,
         time: now()? - begun,
         comparisons: cover.comparisons(),
-        texts: cover.texts(),
+        texts: cover.text_count(),
     })
 }
 
@@ -308,7 +308,7 @@ fn all_pairs(contents: &Contents) -> anyhow::Result<()> {
         let mut leaders: Vec<usize> = Vec::new();
         for at in (0..size).rev() {
             let near = |&leader: &usize| {
-                let (common, all) = overlap(&sets[at], &sets[leader]);
+                let (common, all) = intersection_and_union(&sets[at], &sets[leader]);
                 20 * common >= 17 * all
                     && may_merge(&corpus[at].item, &corpus[leader].item).is_some()
             };
@@ -344,6 +344,6 @@ fn now() -> anyhow::Result<Duration> {
 
 /// The memory in use now; the next peak is measured from here.
 fn lowest_memory() -> anyhow::Result<u64> {
-    facts::forget_peak()?;
+    facts::reset_peak_memory()?;
     process_bytes(std::process::id(), "VmRSS")
 }

@@ -2,7 +2,7 @@
 //! directory with them, shared by all benchmarks of one run.
 
 use crate::host::{self, command, timed};
-use crate::text::{Random, Vocabulary};
+use crate::text::{SeededRandom, WordList};
 use crate::{Setup, table};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -20,16 +20,16 @@ const TAGS: usize = 20;
 const FIRST_MS: u64 = 1_700_000_000_000;
 
 /// Makes the texts of entries: the same number gives the same text.
-pub struct Contents(pub Vocabulary);
+pub struct Contents(pub WordList);
 
 impl Contents {
     pub fn new() -> Contents {
-        Contents(Vocabulary::new(WORDS))
+        Contents(WordList::new(WORDS))
     }
 
     pub fn at(&self, number: usize) -> String {
         self.0
-            .prose(&mut Random::new(1_000 + number as u64), CONTENT_BYTES)
+            .prose(&mut SeededRandom::new(1_000 + number as u64), CONTENT_BYTES)
     }
 }
 
@@ -78,7 +78,7 @@ impl Corpus {
     }
 
     /// Registers a data directory that a benchmark has filled.
-    pub fn filled(&mut self, data: PathBuf) {
+    pub fn set_loaded(&mut self, data: PathBuf) {
         self.loaded = Some(data);
     }
 
@@ -87,7 +87,7 @@ impl Corpus {
         if let Some(data) = &self.loaded {
             return Ok(data.clone());
         }
-        let data = setup.fresh("loaded-")?;
+        let data = setup.new_folder("loaded-")?;
         let (elapsed, _) = import(setup, &data, &self.file, &["--local"])?;
         eprintln!(
             "filled a data directory in {:.1} s, {}",

@@ -3,10 +3,12 @@
 //! comes, and then stops the server.
 
 use crate::Setup;
-use crate::host::{Host, command, timed};
+use crate::host::{ServerProcess, command, timed};
 use crate::{facts, table};
 use anyhow::{Context, anyhow, ensure};
-use remem_store_sql::postgres::{EXACT_MAX, Options, PostgresStore, Target, WAITERS_MAX, migrate};
+use remem_store_sql::postgres::{
+    EXACT_MAX, PostgresOptions, PostgresStore, PostgresTarget, WAITERS_MAX, migrate,
+};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -21,7 +23,7 @@ use tokio_postgres::{Client, NoTls, Row};
 const GUARD: &str = "read -r _; exec \"$1\" stop \"$2\"";
 
 /// A running server. Dropping it stops it and removes its data.
-pub struct Server {
+pub struct PostgresServer {
     /// The URL of the superuser, without the name of a database.
     url: String,
     /// The process whose children serve the connections; 0 if it is not on this machine.
@@ -31,8 +33,8 @@ pub struct Server {
     guard: Option<Child>,
 }
 
-impl Server {
-    pub fn start(setup: &Setup) -> anyhow::Result<Server> {
+impl PostgresServer {
+    pub fn start(setup: &Setup) -> anyhow::Result<PostgresServer> {
         // The server may run as another user, who needs access to the folder.
         std::fs::set_permissions(setup.folder.path(), PermissionsExt::from_mode(0o755))?;
         let folder = setup.folder.path().canonicalize()?.join("postgres");
@@ -46,7 +48,7 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        let mut server = Server {
+        let mut server = PostgresServer {
             url: String::new(),
             postmaster: 0,
             databases: AtomicUsize::new(0),
@@ -72,15 +74,15 @@ impl Server {
     }
 
     /// A server that runs already, by the URL of its superuser. It is left running.
-    pub fn at(url: &str) -> anyhow::Result<Server> {
+    pub fn running_at(url: &str) -> anyhow::Result<PostgresServer> {
         let (place, _) = url.rsplit_once('/').context("a URL with a database")?;
-        let mut server = Server {
+        let mut server = PostgresServer {
             url: place.to_owned(),
             postmaster: 0,
             databases: AtomicUsize::new(0),
             guard: None,
         };
-        let session = Session::open(url).context("cannot connect to PostgreSQL")?;
+        let session = SqlSession::open(url).context("cannot connect to PostgreSQL")?;
         let rows = session.query("SELECT pg_backend_pid()", &[])?;
         let backend = rows.first().map_or(0, |row| row.get::<_, i32>(0));
         let name = std::fs::read_to_string(format!("/proc/{backend}/comm")).unwrap_or_default();
@@ -102,18 +104,18 @@ impl Server {
     }
 
     /// Opens a connection as the superuser.
-    pub fn admin(&self) -> anyhow::Result<Session> {
-        Session::open(&format!("{}/postgres", self.url))
+    pub fn admin(&self) -> anyhow::Result<SqlSession> {
+        SqlSession::open(&format!("{}/postgres", self.url))
     }
 
     /// Makes an empty database, which is removed when dropped.
-    pub fn fresh(&self) -> anyhow::Result<Database<'_>> {
+    pub fn new_database(&self) -> anyhow::Result<BenchDatabase<'_>> {
         let number = self.databases.fetch_add(1, Ordering::SeqCst);
         // A server that was started elsewhere may have other users, so the name holds the process
         // id.
         let name = format!("bench_{}_{number}", std::process::id());
         self.admin()?.batch(&format!("CREATE DATABASE {name}"))?;
-        Ok(Database {
+        Ok(BenchDatabase {
             server: self,
             url: format!("{}/{name}", self.url),
             name,
@@ -139,7 +141,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for PostgresServer {
     fn drop(&mut self) {
         if let Some(guard) = &mut self.guard {
             drop(guard.stdin.take());
@@ -148,25 +150,25 @@ impl Drop for Server {
     }
 }
 
-pub struct Database<'a> {
-    server: &'a Server,
+pub struct BenchDatabase<'a> {
+    server: &'a PostgresServer,
     /// The URL of the superuser.
     pub url: String,
     name: String,
 }
 
-impl Database<'_> {
+impl BenchDatabase<'_> {
     /// Prepares the database for the host; returns the URL that the host uses.
     pub fn migrate(&self, setup: &Setup) -> anyhow::Result<String> {
-        let mut command = command(setup, &setup.fresh("migrate-")?);
+        let mut command = command(setup, &setup.new_folder("migrate-")?);
         command.args(["--database", &self.url, "migrate"]);
         Ok(timed(command)?.1.trim().to_owned())
     }
 
     /// Does the work of autovacuum now: searches need a visibility map, plans need statistics.
     /// Returns the size in bytes.
-    pub fn settle(&self) -> anyhow::Result<u64> {
-        let session = Session::open(&self.url)?;
+    pub fn vacuum(&self) -> anyhow::Result<u64> {
+        let session = SqlSession::open(&self.url)?;
         session.batch("VACUUM ANALYZE")?;
         session.batch("CHECKPOINT")?;
         let rows = session.query("SELECT pg_database_size(current_database())", &[])?;
@@ -179,7 +181,7 @@ impl Database<'_> {
     }
 
     /// Drops the database and the roles that were made for it.
-    fn remove(&self, session: &Session) -> anyhow::Result<()> {
+    fn remove(&self, session: &SqlSession) -> anyhow::Result<()> {
         session.batch(&format!("DROP DATABASE {} WITH (FORCE)", self.name))?;
         let roles = session.query(
             "SELECT rolname::text FROM pg_roles WHERE starts_with(rolname::text, $1 || '_')",
@@ -192,7 +194,7 @@ impl Database<'_> {
     }
 }
 
-impl Drop for Database<'_> {
+impl Drop for BenchDatabase<'_> {
     fn drop(&mut self) {
         // If this fails, the database is removed with the server.
         let _ = self
@@ -203,8 +205,8 @@ impl Drop for Database<'_> {
 }
 
 /// Starts a node of the host on a database.
-pub fn node(setup: &Setup, url: &str) -> anyhow::Result<Host> {
-    Host::start_with(setup, &setup.fresh("node-")?, &["--database", url])
+pub fn start_node(setup: &Setup, url: &str) -> anyhow::Result<ServerProcess> {
+    ServerProcess::start_with(setup, &setup.new_folder("node-")?, &["--database", url])
 }
 
 /// Opens the host's store on an empty database, in this process.
@@ -215,7 +217,7 @@ pub async fn store(url: &str) -> anyhow::Result<PostgresStore> {
 /// The same with another number of vectors up to which all are compared.
 pub async fn store_with(url: &str, exact_max: u32) -> anyhow::Result<PostgresStore> {
     migrate(
-        &Target::parse(url).map_err(|error| anyhow!("{error}"))?,
+        &PostgresTarget::parse(url).map_err(|error| anyhow!("{error}"))?,
         "of-the-application",
     )
     .await?;
@@ -224,8 +226,8 @@ pub async fn store_with(url: &str, exact_max: u32) -> anyhow::Result<PostgresSto
     let app = format!("postgres://{name}_app:of-the-application@{host}/{name}");
     let wait = Duration::from_secs(10);
     let deadline = Duration::from_secs(60);
-    let target = Target::parse(&app).map_err(|error| anyhow!("{error}"))?;
-    Ok(PostgresStore::open(Options {
+    let target = PostgresTarget::parse(&app).map_err(|error| anyhow!("{error}"))?;
+    Ok(PostgresStore::open(PostgresOptions {
         target,
         worker: None,
         connections: 8,
@@ -239,17 +241,17 @@ pub async fn store_with(url: &str, exact_max: u32) -> anyhow::Result<PostgresSto
 }
 
 /// One connection, driven by the thread that uses it.
-pub struct Session {
+pub struct SqlSession {
     runtime: Runtime,
     client: Client,
 }
 
-impl Session {
-    pub fn open(url: &str) -> anyhow::Result<Session> {
+impl SqlSession {
+    pub fn open(url: &str) -> anyhow::Result<SqlSession> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (client, connection) = runtime.block_on(tokio_postgres::connect(url, NoTls))?;
         runtime.spawn(connection);
-        Ok(Session { runtime, client })
+        Ok(SqlSession { runtime, client })
     }
 
     pub fn batch(&self, sql: &str) -> anyhow::Result<()> {

@@ -2,11 +2,11 @@
 //! be answered from a tenth, a quarter or half of the text, compared with other ways to choose; and
 //! the time of the plan.
 
-use crate::keepers::KEEPERS;
 use crate::locomo::{self, Conversation, Score};
+use crate::selection::STRATEGIES;
 use crate::table::{Table, median, ms};
 use anyhow::{Context, ensure};
-use remem_core::distill::{Limits, Source, plan};
+use remem_core::distill::{DigestLimits, DistillSource, plan_digest};
 use remem_engine::tokens::O200k;
 use std::path::Path;
 use std::time::Instant;
@@ -34,12 +34,12 @@ pub fn run(file: &Path, held_out: usize) -> anyhow::Result<()> {
             quality(name, part);
         }
     }
-    time(&conversations)
+    measure_plan(&conversations)
 }
 
 fn quality(name: &str, conversations: &[Conversation]) {
     let mut table = Table::new(&["Kept by", "10 % kept", "25 % kept", "50 % kept"]);
-    for (keeper, keep) in KEEPERS {
+    for (keeper, keep) in STRATEGIES {
         let cell = |share: u64| {
             let scored = conversations.iter().map(|conversation| {
                 let tokens: usize = conversation
@@ -72,15 +72,15 @@ fn quality(name: &str, conversations: &[Conversation]) {
     table.print(&format!("{title}\n\nPercent of questions whose whole evidence is kept / mean percent of the words of the answer."));
 }
 
-fn time(conversations: &[Conversation]) -> anyhow::Result<()> {
+fn measure_plan(conversations: &[Conversation]) -> anyhow::Result<()> {
     let turns = conversations
         .iter()
         .flat_map(|conversation| &conversation.turns)
         .cycle()
         .take(SOURCES)
         .enumerate();
-    let sources: Vec<Source> = turns
-        .map(|(at, turn)| Source {
+    let sources: Vec<DistillSource> = turns
+        .map(|(at, turn)| DistillSource {
             id: format!("{at}"),
             ..turn.clone()
         })
@@ -98,12 +98,12 @@ fn time(conversations: &[Conversation]) -> anyhow::Result<()> {
             .collect(),
     );
     let planning = || {
-        plan(
+        plan_digest(
             &sources,
             tokens / 2,
-            &Limits {
+            &DigestLimits {
                 output_bytes_max: usize::MAX,
-                ..Limits::default()
+                ..DigestLimits::default()
             },
             &O200k::count,
         )

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub fn print(folder: &Path) -> anyhow::Result<()> {
     let flush = floor::appends(folder, Duration::from_secs(1))?;
     let rewrite = floor::rewrites(folder, Duration::from_secs(1))?;
-    let flushes = |s: &crate::table::Sample| {
+    let flushes = |s: &crate::table::LatencySample| {
         format!(
             "{}/s, p50 {}, p95 {}",
             number(s.rate()),
@@ -112,7 +112,7 @@ pub fn process_bytes(pid: u32, name: &str) -> anyhow::Result<u64> {
 }
 
 /// Resets `VmHWM` of this process, so that the next peak is measured.
-pub fn forget_peak() -> anyhow::Result<()> {
+pub fn reset_peak_memory() -> anyhow::Result<()> {
     std::fs::write("/proc/self/clear_refs", "5")
         .context("the system does not let the peak of memory be reset")
 }

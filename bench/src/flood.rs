@@ -3,7 +3,7 @@
 
 use crate::Setup;
 use crate::client::{Client, Request, memory};
-use crate::host::{Host, KEY};
+use crate::host::{KEY, ServerProcess};
 use crate::load::Load;
 use crate::redact::hostile_texts::hostile_texts;
 use crate::table::{Table, number};
@@ -22,7 +22,7 @@ const BATCH_BYTES: usize = 4 * 1024 * 1024;
 const CLIENTS: usize = 2;
 
 pub fn run(setup: &Setup) -> anyhow::Result<()> {
-    let host = Host::start(setup, &setup.fresh("flood-")?)?;
+    let host = ServerProcess::start(setup, &setup.new_folder("flood-")?)?;
     let address = host.address();
     let keys = "/v1/host/remembrancer/keys";
     let wanted = json!({"tenant": "other", "scopes": ["memory:read", "memory:write"]});
@@ -74,10 +74,10 @@ fn measure(
 ) -> anyhow::Result<()> {
     let load = Load {
         clients: CLIENTS,
-        run: setup.run,
+        run: setup.run_time,
     };
     for (name, path) in [("/health", "/health"), ("get", entry)] {
-        let sample = load.drive(address, |_, _| Request::get(key, path))?;
+        let sample = load.run_against(address, |_, _| Request::get(key, path))?;
         let [median, p95, p99] = sample.percentiles();
         let rate = number(sample.rate());
         table.row([format!("{name}, {when}"), rate, median, p95, p99]);

@@ -1,7 +1,7 @@
 //! The floor of the disk: how fast it makes 4 KiB durable, and nothing else. No durable write can
 //! be faster than this without sharing a flush with others.
 
-use crate::table::Sample;
+use crate::table::LatencySample;
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
@@ -12,12 +12,12 @@ const BLOCK: usize = 4_096;
 const FLUSHES_MAX: usize = 100_000;
 
 /// Appends and flushes, one after the other: the file grows each time, as a new log does.
-pub fn appends(folder: &Path, run: Duration) -> anyhow::Result<Sample> {
+pub fn appends(folder: &Path, run: Duration) -> anyhow::Result<LatencySample> {
     measure(folder, run, |_, _| Ok(()))
 }
 
 /// Rewrites and flushes the same blocks: the file keeps its size, as a reused log does.
-pub fn rewrites(folder: &Path, run: Duration) -> anyhow::Result<Sample> {
+pub fn rewrites(folder: &Path, run: Duration) -> anyhow::Result<LatencySample> {
     measure(folder, run, |file, number| {
         if number.is_multiple_of(256) {
             file.seek(SeekFrom::Start(0))?;
@@ -30,7 +30,7 @@ fn measure(
     folder: &Path,
     run: Duration,
     mut place: impl FnMut(&mut File, usize) -> anyhow::Result<()>,
-) -> anyhow::Result<Sample> {
+) -> anyhow::Result<LatencySample> {
     let path = folder.join("floor");
     let mut file = OpenOptions::new()
         .write(true)
@@ -51,7 +51,7 @@ fn measure(
         file.sync_data()?;
         nanos.push(start.elapsed().as_nanos() as u64);
     }
-    let sample = Sample::new(nanos, begun.elapsed().as_secs_f64());
+    let sample = LatencySample::new(nanos, begun.elapsed().as_secs_f64());
     std::fs::remove_file(path)?;
     Ok(sample)
 }

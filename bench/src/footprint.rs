@@ -4,7 +4,7 @@
 use crate::Setup;
 use crate::client::{Client, Request, memory};
 use crate::corpus::{self, Corpus};
-use crate::host::{Host, KEY, command, timed};
+use crate::host::{KEY, ServerProcess, command, timed};
 use crate::load::Load;
 use crate::table::{Table, median, mib, ms, ratio};
 use serde_json::json;
@@ -42,7 +42,7 @@ pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
     ));
 
     let mut table = Table::new(&["Memory of the server", "resident", "at the most so far"]);
-    let mut row = |name: &str, host: &Host| -> anyhow::Result<()> {
+    let mut row = |name: &str, host: &ServerProcess| -> anyhow::Result<()> {
         table.row([
             name.to_owned(),
             mib(host.memory("VmRSS")?),
@@ -50,7 +50,7 @@ pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
         ]);
         Ok(())
     };
-    let host = Host::start(setup, &loaded)?;
+    let host = ServerProcess::start(setup, &loaded)?;
     row("idle, data directory with all entries", &host)?;
     Client::connect(host.address())?.send(&Request::get(
         KEY,
@@ -58,8 +58,8 @@ pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
     ))?;
     row("the same after one list of 100", &host)?;
     host.stop()?;
-    let data = setup.fresh("footprint-")?;
-    let host = Host::start(setup, &data)?;
+    let data = setup.new_folder("footprint-")?;
+    let host = ServerProcess::start(setup, &data)?;
     row("idle, new data directory", &host)?;
     corpus::import(
         setup,
@@ -80,23 +80,23 @@ pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
 fn row_under_load(
     setup: &Setup,
     corpus: &Corpus,
-    host: &Host,
-    row: &mut impl FnMut(&str, &Host) -> anyhow::Result<()>,
+    host: &ServerProcess,
+    row: &mut impl FnMut(&str, &ServerProcess) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let load = Load {
         clients: WRITERS,
-        run: setup.run,
+        run: setup.run_time,
     };
     let body = |client: usize, n: usize| {
         json!({"content": corpus.contents.at(n * WRITERS + client)}).to_string()
     };
     std::thread::scope(|scope| {
         let writing = scope.spawn(|| {
-            load.drive(host.address(), |client, n| {
+            load.run_against(host.address(), |client, n| {
                 Request::post(KEY, &memory(corpus::MEMORY, "entries"), &body(client, n))
             })
         });
-        std::thread::sleep(setup.run);
+        std::thread::sleep(setup.run_time);
         row(&format!("while {WRITERS} clients write"), host)?;
         writing
             .join()
@@ -106,7 +106,7 @@ fn row_under_load(
 }
 
 fn bare_starts(setup: &Setup) -> anyhow::Result<f64> {
-    let data = setup.fresh("version-")?;
+    let data = setup.new_folder("version-")?;
     let one = || {
         let mut command = command(setup, &data);
         command.arg("--version");
@@ -120,8 +120,8 @@ fn bare_starts(setup: &Setup) -> anyhow::Result<f64> {
 fn starts(setup: &Setup, data: Option<&Path>) -> anyhow::Result<f64> {
     let one = || {
         let host = match data {
-            Some(data) => Host::start(setup, data)?,
-            None => Host::start(setup, &setup.fresh("start-")?)?,
+            Some(data) => ServerProcess::start(setup, data)?,
+            None => ServerProcess::start(setup, &setup.new_folder("start-")?)?,
         };
         let elapsed = millis(host.start_up);
         host.stop().map(|()| elapsed)

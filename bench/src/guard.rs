@@ -3,8 +3,8 @@
 //! writes; and the check alone compared with the literal one, which compares with every rule.
 
 use crate::Setup;
-use crate::database::{self, Database, Server, Session};
-use crate::table::{Sample, Table, ms, ratio};
+use crate::database::{self, BenchDatabase, PostgresServer, SqlSession};
+use crate::table::{LatencySample, Table, ms, ratio};
 use anyhow::{Context, anyhow, ensure};
 use remem_core::{
     Admission, Admitted, Batch, Draft, EntryId, Facets, MemoryRef, Policy, Redactor, RuleId, Scope,
@@ -20,7 +20,7 @@ const FILL: usize = 500;
 /// The number of writes of each figure, and of checks by the literal peer, each of which takes as
 /// long as hundreds of others.
 const WRITES: usize = 2_000;
-const LOOKS: usize = 40;
+const LITERAL_CHECKS: usize = 40;
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 const ONSETS: [&str; 19] = [
     "b", "c", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "st", "tr",
@@ -68,7 +68,7 @@ fn admission<R>(with: impl FnOnce(&Admission<'_>) -> R) -> R {
     with(&Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 1,
+        redaction_fingerprint: 1,
         now: NOW,
     })
 }
@@ -107,9 +107,9 @@ async fn fill(store: &dyn Store) -> anyhow::Result<()> {
     for first in (0..RULES).step_by(FILL) {
         let mut batch = Batch::new(tenant.clone(), NOW);
         for n in first..first + FILL {
-            let body = admission(|admission| admission.rule(&text(n)))
+            let body = admission(|admission| admission.admit_rule(&text(n)))
                 .map_err(|refused| anyhow!("{refused:?}"))?;
-            batch = batch.rule(
+            batch = batch.set_rule(
                 rules.clone(),
                 RuleId::parse(&format!("r{n}")).context("a rule's name")?,
                 Some(body),
@@ -121,7 +121,11 @@ async fn fill(store: &dyn Store) -> anyhow::Result<()> {
 }
 
 /// Writes texts that restate nothing, one after the other.
-async fn measure_writes(store: &dyn Store, kind: &str, world: &WorldId) -> anyhow::Result<Sample> {
+async fn measure_writes(
+    store: &dyn Store,
+    kind: &str,
+    world: &WorldId,
+) -> anyhow::Result<LatencySample> {
     let tenant = scope()?.tenant;
     let mut nanos = Vec::with_capacity(WRITES);
     let begun = Instant::now();
@@ -132,11 +136,11 @@ async fn measure_writes(store: &dyn Store, kind: &str, world: &WorldId) -> anyho
         store.commit(batch).await?;
         nanos.push(sent.elapsed().as_nanos() as u64);
     }
-    Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
+    Ok(LatencySample::new(nanos, begun.elapsed().as_secs_f64()))
 }
 
 /// Runs the check alone; every other text restates a rule.
-async fn looked(store: &dyn Store) -> anyhow::Result<Sample> {
+async fn measure_checks(store: &dyn Store) -> anyhow::Result<LatencySample> {
     let tenant = scope()?.tenant;
     let rules = world("w1")?;
     let mut nanos = Vec::with_capacity(WRITES);
@@ -148,7 +152,7 @@ async fn looked(store: &dyn Store) -> anyhow::Result<Sample> {
             text(n * 7).to_uppercase()
         };
         let sent = Instant::now();
-        let hit = store.shadowed(&tenant, &rules, &text_to_check).await?;
+        let hit = store.restated_rule(&tenant, &rules, &text_to_check).await?;
         nanos.push(sent.elapsed().as_nanos() as u64);
         ensure!(
             hit.is_some() == (n % 2 == 1),
@@ -156,17 +160,17 @@ async fn looked(store: &dyn Store) -> anyhow::Result<Sample> {
             hit.is_some()
         );
     }
-    Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
+    Ok(LatencySample::new(nanos, begun.elapsed().as_secs_f64()))
 }
 
 /// The named peer: the condition as it is documented, over every rule of the world.
-fn literal(database: &Database<'_>) -> anyhow::Result<Sample> {
-    let session = Session::open(&database.url)?;
+fn measure_literal_checks(database: &BenchDatabase<'_>) -> anyhow::Result<LatencySample> {
+    let session = SqlSession::open(&database.url)?;
     let sql = "SELECT max(similarity(body, $1)) > 0.85::real FROM remem.rule WHERE tenant_id = 'bench' AND world = 'w1'";
     let statement = session.prepare(sql)?;
-    let mut nanos = Vec::with_capacity(LOOKS);
+    let mut nanos = Vec::with_capacity(LITERAL_CHECKS);
     let begun = Instant::now();
-    for n in 0..LOOKS {
+    for n in 0..LITERAL_CHECKS {
         let text_to_check = if n % 2 == 0 {
             text(RULES + n)
         } else {
@@ -181,10 +185,10 @@ fn literal(database: &Database<'_>) -> anyhow::Result<Sample> {
             "the peer says otherwise of text {n}"
         );
     }
-    Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
+    Ok(LatencySample::new(nanos, begun.elapsed().as_secs_f64()))
 }
 
-fn row(name: &str, sample: &Sample, beside: &Sample) -> Vec<String> {
+fn row(name: &str, sample: &LatencySample, beside: &LatencySample) -> Vec<String> {
     let mut cells = vec![name.to_owned(), sample.count().to_string()];
     cells.extend(sample.percentiles());
     cells.push(ratio(sample.percentile(50.0), beside.percentile(50.0)));
@@ -192,10 +196,14 @@ fn row(name: &str, sample: &Sample, beside: &Sample) -> Vec<String> {
     cells
 }
 
-async fn figures(table: &mut Table, name: &str, store: &dyn Store) -> anyhow::Result<Sample> {
+async fn figures(
+    table: &mut Table,
+    name: &str,
+    store: &dyn Store,
+) -> anyhow::Result<LatencySample> {
     let free = measure_writes(store, "free", &world("-")?).await?;
     let guarded = measure_writes(store, "guarded", &world("w1")?).await?;
-    let looked = looked(store).await?;
+    let looked = measure_checks(store).await?;
     table.row(row(
         &format!("{name}, write that is not guarded"),
         &free,
@@ -220,14 +228,14 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
         "p50 : not guarded",
         "p95 : not guarded",
     ]);
-    let sqlite = SqliteStore::open(Location::Folder(setup.fresh("guard")?), 2)?;
+    let sqlite = SqliteStore::open(Location::Folder(setup.new_folder("guard")?), 2)?;
     runtime.block_on(async {
         fill(&sqlite).await?;
         figures(&mut table, "SQLite", &sqlite).await
     })?;
-    let server = Server::start(setup)?;
+    let server = PostgresServer::start(setup)?;
     println!("PostgreSQL: {}", server.settings()?);
-    let database = server.fresh()?;
+    let database = server.new_database()?;
     let looked = runtime.block_on(async {
         let store = database::store(&database.url).await?;
         let begun = Instant::now();
@@ -238,7 +246,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
         );
         figures(&mut table, "PostgreSQL", &store).await
     })?;
-    let literal = literal(&database)?;
+    let literal = measure_literal_checks(&database)?;
     table.row(row(
         "PostgreSQL, peer: max(similarity()) over every rule",
         &literal,

@@ -17,7 +17,7 @@ pub const KEY: &str = "benchmark-key-of-a-throwaway-host";
 const READY_MAX: Duration = Duration::from_secs(30);
 
 /// A running server. Dropping it ends the process.
-pub struct Host {
+pub struct ServerProcess {
     child: Child,
     address: SocketAddr,
     /// The time from the start of the process to the first success of `/ready`.
@@ -26,14 +26,18 @@ pub struct Host {
     _output: BufReader<ChildStdout>,
 }
 
-impl Host {
+impl ServerProcess {
     /// Starts a server on a data directory and waits until it is ready.
-    pub fn start(setup: &Setup, data: &Path) -> anyhow::Result<Host> {
-        Host::start_with(setup, data, &[])
+    pub fn start(setup: &Setup, data: &Path) -> anyhow::Result<ServerProcess> {
+        ServerProcess::start_with(setup, data, &[])
     }
 
     /// The same with further options.
-    pub fn start_with(setup: &Setup, data: &Path, options: &[&str]) -> anyhow::Result<Host> {
+    pub fn start_with(
+        setup: &Setup,
+        data: &Path,
+        options: &[&str],
+    ) -> anyhow::Result<ServerProcess> {
         std::fs::create_dir_all(data)?;
         let log = File::create(data.with_extension("log"))?;
         let mut command = command(setup, data);
@@ -54,7 +58,7 @@ impl Host {
                 .context("the server's output was asked for")?,
         );
         match await_ready(&mut output, begun) {
-            Ok((address, start_up)) => Ok(Host {
+            Ok((address, start_up)) => Ok(ServerProcess {
                 child,
                 address,
                 start_up,
@@ -111,7 +115,7 @@ impl Host {
     }
 }
 
-impl Drop for Host {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // After `stop` both calls fail, which is harmless.
         let _ = self.child.kill();

@@ -3,7 +3,7 @@
 //! what the server achieves, never what was intended.
 
 use crate::client::{Client, Request};
-use crate::table::Sample;
+use crate::table::LatencySample;
 use std::net::SocketAddr;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -20,22 +20,22 @@ pub struct Load {
 
 impl Load {
     /// Runs for the set time against one server; `request(client, n)` is a client's n-th request.
-    pub fn drive(
+    pub fn run_against(
         &self,
         address: SocketAddr,
         request: impl Fn(usize, usize) -> Request + Sync,
-    ) -> anyhow::Result<Sample> {
-        self.spread(&[address], request)
+    ) -> anyhow::Result<LatencySample> {
+        self.run_spread(&[address], request)
     }
 
     /// The same with the clients spread evenly over several servers.
-    pub fn spread(
+    pub fn run_spread(
         &self,
         addresses: &[SocketAddr],
         request: impl Fn(usize, usize) -> Request + Sync,
-    ) -> anyhow::Result<Sample> {
+    ) -> anyhow::Result<LatencySample> {
         let request = &request;
-        self.race(|number| {
+        self.run_clients(|number| {
             let mut client = Client::connect(addresses[number % addresses.len()])?;
             Ok(move |n| {
                 let request = request(number, n);
@@ -49,7 +49,10 @@ impl Load {
     /// Runs clients of any kind: `connect(client)` makes one, which does its n-th piece of work and
     /// returns the instant at which it began with it. The first fifth of the time is not counted,
     /// because connections, caches and files are new then.
-    pub fn race<C>(&self, connect: impl Fn(usize) -> anyhow::Result<C>) -> anyhow::Result<Sample>
+    pub fn run_clients<C>(
+        &self,
+        connect: impl Fn(usize) -> anyhow::Result<C>,
+    ) -> anyhow::Result<LatencySample>
     where
         C: FnMut(usize) -> anyhow::Result<Instant> + Send,
     {
@@ -60,7 +63,7 @@ impl Load {
                 let start = &start;
                 scope.spawn(move || {
                     start.wait();
-                    self.one(client)
+                    self.run_client(client)
                 })
             };
             let threads: Vec<_> = clients.into_iter().map(spawn).collect();
@@ -77,10 +80,10 @@ impl Load {
         for result in results {
             nanos.extend(result??);
         }
-        Ok(Sample::new(nanos, self.run.as_secs_f64()))
+        Ok(LatencySample::new(nanos, self.run.as_secs_f64()))
     }
 
-    fn one(
+    fn run_client(
         &self,
         mut client: impl FnMut(usize) -> anyhow::Result<Instant>,
     ) -> anyhow::Result<Vec<u64>> {

@@ -4,7 +4,7 @@
 
 use anyhow::Context;
 use remem_core::Timestamp;
-use remem_core::distill::Source;
+use remem_core::distill::DistillSource;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,11 +14,11 @@ const ADVERSARIAL: u64 = 5;
 
 pub struct Conversation {
     /// The turns, as `Speaker: text`, oldest first.
-    pub turns: Vec<Source>,
-    pub questions: Vec<Question>,
+    pub turns: Vec<DistillSource>,
+    pub questions: Vec<LocomoQuestion>,
 }
 
-pub struct Question {
+pub struct LocomoQuestion {
     /// The ids of the turns that answer it.
     evidence: Vec<String>,
     /// The content words of the answer.
@@ -73,13 +73,13 @@ fn conversation(document: &Value) -> Conversation {
         let said = |key: &str| turn[key].as_str().unwrap_or_default().to_owned();
         // Sessions are in the order of their dates, and only the order matters here.
         let created_at = Timestamp(session * 86_400_000 + at as i64 * 1_000);
-        Source {
+        DistillSource {
             id: said("dia_id"),
             created_at,
             text: format!("{}: {}", said("speaker"), said("text")),
         }
     };
-    let turns: Vec<Source> = sessions
+    let turns: Vec<DistillSource> = sessions
         .flat_map(|(n, turns)| {
             turns
                 .iter()
@@ -99,7 +99,7 @@ fn conversation(document: &Value) -> Conversation {
 }
 
 /// Reads a question; `None` if it has no answer or none of its evidence is in the conversation.
-fn question(qa: &Value, ids: &BTreeSet<&str>) -> Option<Question> {
+fn question(qa: &Value, ids: &BTreeSet<&str>) -> Option<LocomoQuestion> {
     let listed = qa["evidence"]
         .as_array()
         .into_iter()
@@ -115,9 +115,9 @@ fn question(qa: &Value, ids: &BTreeSet<&str>) -> Option<Question> {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    (qa["category"] != ADVERSARIAL && !evidence.is_empty()).then(|| Question {
+    (qa["category"] != ADVERSARIAL && !evidence.is_empty()).then(|| LocomoQuestion {
         evidence,
-        answer: telling(&answer),
+        answer: content_words(&answer),
     })
 }
 
@@ -127,7 +127,7 @@ pub fn score(conversation: &Conversation, kept: &BTreeSet<&str>) -> Score {
         .turns
         .iter()
         .filter(|turn| kept.contains(turn.id.as_str()));
-    let words: BTreeSet<String> = turns.flat_map(|turn| telling(&turn.text)).collect();
+    let words: BTreeSet<String> = turns.flat_map(|turn| content_words(&turn.text)).collect();
     let mut score = Score::default();
     for question in &conversation.questions {
         score.questions += 1.0;
@@ -147,7 +147,7 @@ pub fn score(conversation: &Conversation, kept: &BTreeSet<&str>) -> Score {
 }
 
 /// The words of a text, lower-cased, without the common ones.
-pub fn telling(text: &str) -> BTreeSet<String> {
+pub fn content_words(text: &str) -> BTreeSet<String> {
     let words = text
         .split(|c: char| !c.is_alphanumeric())
         .map(str::to_lowercase);

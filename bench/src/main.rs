@@ -12,7 +12,7 @@ mod client;
 mod commitments;
 mod compare;
 mod consolidate;
-mod cores;
+mod core_usage;
 mod corpus;
 mod database;
 mod distill;
@@ -22,7 +22,6 @@ mod floor;
 mod footprint;
 mod guard;
 mod host;
-mod keepers;
 mod load;
 mod locomo;
 mod nodes;
@@ -36,6 +35,7 @@ mod reads;
 mod recall;
 mod redact;
 mod runs;
+mod selection;
 mod table;
 mod text;
 mod transfer;
@@ -51,16 +51,16 @@ use tempfile::TempDir;
 #[derive(Parser)]
 #[command(name = "remem-bench", arg_required_else_help = true)]
 #[command(args_conflicts_with_subcommands = true)]
-struct Cli {
+struct BenchCli {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<BenchCommand>,
     #[command(flatten)]
     measure: Option<Measure>,
 }
 
 #[derive(Subcommand)]
-enum Command {
-    Compare(compare::Options),
+enum BenchCommand {
+    Compare(compare::CompareOptions),
 }
 
 /// What to measure of one build.
@@ -145,7 +145,7 @@ pub struct Setup {
     /// A folder on the disk to measure, removed at the end.
     folder: TempDir,
     /// The time for which each figure over HTTP is measured.
-    run: Duration,
+    run_time: Duration,
     /// The number of entries of the corpus.
     entries: usize,
     megabytes: usize,
@@ -196,7 +196,7 @@ impl Setup {
         Ok(Setup {
             remem,
             folder,
-            run,
+            run_time: run,
             entries,
             megabytes: cli.megabytes,
             starts: cli.starts,
@@ -213,7 +213,7 @@ impl Setup {
         Ok(Setup {
             remem: remem.canonicalize()?,
             folder: scratch(dir)?,
-            run: Duration::ZERO,
+            run_time: Duration::ZERO,
             entries,
             megabytes: 0,
             starts: 0,
@@ -221,7 +221,7 @@ impl Setup {
     }
 
     /// Makes a new folder inside the folder of the run.
-    pub fn fresh(&self, name: &str) -> anyhow::Result<PathBuf> {
+    pub fn new_folder(&self, name: &str) -> anyhow::Result<PathBuf> {
         let path = tempfile::Builder::new()
             .prefix(name)
             .tempdir_in(self.folder.path())?
@@ -239,9 +239,9 @@ fn scratch(dir: &Path) -> anyhow::Result<TempDir> {
 }
 
 fn main() -> anyhow::Result<()> {
-    let cli = Cli::parse();
+    let cli = BenchCli::parse();
     match (cli.command, cli.measure) {
-        (Some(Command::Compare(options)), _) => compare::run(&options),
+        (Some(BenchCommand::Compare(options)), _) => compare::run(&options),
         (None, Some(measure)) => measure_one(&measure),
         (None, None) => bail!("say what to measure; --help shows it"),
     }

@@ -4,13 +4,13 @@
 
 use crate::Setup;
 use crate::client::{Request, memory};
-use crate::cores::{self, Watch};
+use crate::core_usage::{self, CoreUsage};
 use crate::corpus::Contents;
-use crate::database::{Server, node};
-use crate::host::{Host, KEY, command, timed};
+use crate::database::{PostgresServer, start_node};
+use crate::host::{KEY, ServerProcess, command, timed};
 use crate::load::Load;
-use crate::reads::Read;
-use crate::table::{Sample, Table, ms, number, ratio};
+use crate::reads::ReadOperation;
+use crate::table::{LatencySample, Table, ms, number, ratio};
 use serde_json::json;
 use std::net::SocketAddr;
 
@@ -37,7 +37,7 @@ const NODE_LOADS: [(&str, NodeLoad); 3] = [
 /// Runs each load on 1 to 3 nodes. `filled` is the URL of a database with the corpus.
 pub fn run(
     setup: &Setup,
-    server: &Server,
+    server: &PostgresServer,
     contents: &Contents,
     filled: &str,
 ) -> anyhow::Result<()> {
@@ -50,14 +50,14 @@ pub fn run(
         "requests per commit",
         "requests/s : 1 node",
     ];
-    let mut table = Table::new(&[&heads[..], &cores::HEADS[..]].concat());
+    let mut table = Table::new(&[&heads[..], &core_usage::HEADS[..]].concat());
     for (name, work) in NODE_LOADS {
         let mut alone = 0.0;
         for nodes in NODES {
             let (sample, grouped, cores) = match work {
                 NodeLoad::Gets => measure(setup, server, contents, work, nodes, filled)?,
                 _ => {
-                    let database = server.fresh()?;
+                    let database = server.new_database()?;
                     measure(
                         setup,
                         server,
@@ -94,11 +94,11 @@ pub fn run(
     Ok(())
 }
 
-type Figure = (Sample, Option<f64>, [String; 3]);
+type Figure = (LatencySample, Option<f64>, [String; 3]);
 
 fn measure(
     setup: &Setup,
-    server: &Server,
+    server: &PostgresServer,
     contents: &Contents,
     work: NodeLoad,
     nodes: usize,
@@ -109,18 +109,18 @@ fn measure(
     } else {
         vec![KEY.to_owned()]
     };
-    let hosts: Vec<Host> = (0..nodes)
-        .map(|_| node(setup, url))
+    let hosts: Vec<ServerProcess> = (0..nodes)
+        .map(|_| start_node(setup, url))
         .collect::<Result<_, _>>()?;
-    let all: Vec<&Host> = hosts.iter().collect();
-    let addresses: Vec<SocketAddr> = hosts.iter().map(Host::address).collect();
-    let watch = Watch::start(server, &all);
+    let all: Vec<&ServerProcess> = hosts.iter().collect();
+    let addresses: Vec<SocketAddr> = hosts.iter().map(ServerProcess::address).collect();
+    let watch = CoreUsage::start(server, &all);
     let sample = Load {
         clients: CLIENTS,
-        run: setup.run,
+        run: setup.run_time,
     }
-    .spread(&addresses, |client, n| match work {
-        NodeLoad::Gets => Read::Get.request(contents, setup.entries, client << 32 | n),
+    .run_spread(&addresses, |client, n| match work {
+        NodeLoad::Gets => ReadOperation::Get.request(contents, setup.entries, client << 32 | n),
         _ => {
             let body = json!({"content": contents.at(n * CLIENTS + client)}).to_string();
             Request::post(
@@ -136,11 +136,11 @@ fn measure(
     } else {
         Some(requests_per_commit(&hosts)?)
     };
-    hosts.into_iter().try_for_each(Host::stop)?;
+    hosts.into_iter().try_for_each(ServerProcess::stop)?;
     Ok((sample, grouped, cores))
 }
 
-fn requests_per_commit(hosts: &[Host]) -> anyhow::Result<f64> {
+fn requests_per_commit(hosts: &[ServerProcess]) -> anyhow::Result<f64> {
     let mut commits = 0.0;
     let mut requests = 0.0;
     for host in hosts {
@@ -153,7 +153,7 @@ fn requests_per_commit(hosts: &[Host]) -> anyhow::Result<f64> {
 /// Creates a key for each of several new tenants.
 fn keys(setup: &Setup, url: &str) -> anyhow::Result<Vec<String>> {
     let one = |tenant: usize| {
-        let mut command = command(setup, &setup.fresh("key-")?);
+        let mut command = command(setup, &setup.new_folder("key-")?);
         command.args([
             "--database",
             url,

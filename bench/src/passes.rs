@@ -4,7 +4,7 @@
 
 use crate::consolidate;
 use crate::corpus::Contents;
-use crate::facts::{forget_peak, process_bytes};
+use crate::facts::{process_bytes, reset_peak_memory};
 use crate::table::{Table, mib, number};
 use crate::{Setup, facts};
 use anyhow::{Context, anyhow, ensure};
@@ -12,7 +12,7 @@ use remem_core::{Draft, MemoryRef, Permission, Policy, TenantId};
 use remem_engine::jobs::{Trigger, WorkReport};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{RandomIds, SystemClock};
-use remem_engine::{Caller, Engine, HostKey, Parts};
+use remem_engine::{Caller, Engine, EngineParts, HostKey};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -43,26 +43,26 @@ pub fn run(setup: &Setup, sizes: &[usize]) -> anyhow::Result<()> {
         let heads = ["Entries", "→ out", "first pass", "µs an entry", "memory", "second pass", "1 % new", "forget 100 of them"];
         let mut table = Table::new(&heads);
         for &size in sizes {
-            table.row(consolidated(setup, size).await?);
+            table.row(measure_consolidation(setup, size).await?);
         }
         table.print("## Passes: consolidation of texts of about 200 bytes on the embedded store, and one subject forgotten among them");
-        digests(setup).await
+        measure_digests(setup).await
     })
 }
 
 impl PassBench {
     async fn new(setup: &Setup) -> anyhow::Result<PassBench> {
-        let location = Location::Folder(setup.fresh("passes")?);
+        let location = Location::Folder(setup.new_folder("passes")?);
         let store = Arc::new(SqliteStore::open(location.clone(), 4)?);
         let directory = Arc::new(SqliteDirectory::open(&location)?);
-        let parts = Parts::new(
+        let parts = EngineParts::new(
             store,
             directory,
             Arc::new(SystemClock),
             Arc::new(RandomIds),
             HostKey::new([7; 32]),
         );
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(EngineParts {
             policy: Policy::default(),
             ..parts
         });
@@ -104,9 +104,9 @@ impl PassBench {
         let memory_ref = MemoryRef::parse(memory_ref).context("a memory's name")?;
         let options: Map<String, Value> = options.as_object().cloned().unwrap_or_default();
         let before = process_bytes(std::process::id(), "VmRSS")?;
-        forget_peak()?;
+        reset_peak_memory()?;
         let begun = Instant::now();
-        let work = self.engine.work_now(
+        let work = self.engine.run_job_and_wait(
             self.caller.tenant(),
             name,
             Some(&memory_ref),
@@ -135,7 +135,7 @@ fn text(content: String) -> Draft {
     }
 }
 
-async fn consolidated(setup: &Setup, size: usize) -> anyhow::Result<Vec<String>> {
+async fn measure_consolidation(setup: &Setup, size: usize) -> anyhow::Result<Vec<String>> {
     let bench = PassBench::new(setup).await?;
     let texts = consolidate::texts(&Contents::new(), size + size / 100);
     let mut first: Vec<String> = texts[..size].to_vec();
@@ -143,7 +143,7 @@ async fn consolidated(setup: &Setup, size: usize) -> anyhow::Result<Vec<String>>
     drop(texts);
     let subject = bench
         .engine
-        .subjects(&bench.caller, &["somebody".to_owned()])
+        .subject_digests(&bench.caller, &["somebody".to_owned()])
         .map_err(to_anyhow)?;
     let every = (size / ABOUT).max(1);
     let mut drafts = Vec::with_capacity(size);
@@ -203,7 +203,7 @@ fn seconds(time: Duration) -> String {
     format!("{:.3} s", time.as_secs_f64())
 }
 
-async fn digests(setup: &Setup) -> anyhow::Result<()> {
+async fn measure_digests(setup: &Setup) -> anyhow::Result<()> {
     let contents = Contents::new();
     let mut table = Table::new(&["Pass", "entries", "time", "what came of it", "memory"]);
     let bench = PassBench::new(setup).await?;

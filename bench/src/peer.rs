@@ -3,7 +3,7 @@
 //! events, revisions, idempotency).
 
 use crate::corpus::{self, Contents};
-use crate::table::Sample;
+use crate::table::LatencySample;
 use rusqlite::{Connection, params};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -46,7 +46,7 @@ impl Peer {
     }
 
     /// Writes one row in each transaction, each flushed before the next.
-    pub fn puts(&self, contents: &Contents, run: Duration) -> anyhow::Result<Sample> {
+    pub fn puts(&self, contents: &Contents, run: Duration) -> anyhow::Result<LatencySample> {
         let begun = Instant::now();
         let mut nanos = Vec::new();
         while begun.elapsed() < run {
@@ -57,7 +57,7 @@ impl Peer {
             self.db.execute_batch("COMMIT")?;
             nanos.push(start.elapsed().as_nanos() as u64);
         }
-        Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
+        Ok(LatencySample::new(nanos, begun.elapsed().as_secs_f64()))
     }
 
     /// Writes rows in large transactions; returns the time that it took.
@@ -98,7 +98,11 @@ impl Peer {
     }
 
     /// Reads one row by its id.
-    pub fn gets(&self, run: Duration, id: impl Fn(usize) -> String) -> anyhow::Result<Sample> {
+    pub fn gets(
+        &self,
+        run: Duration,
+        id: impl Fn(usize) -> String,
+    ) -> anyhow::Result<LatencySample> {
         self.reads(
             "SELECT id, content, created_at FROM entry WHERE id = ?1",
             run,
@@ -107,7 +111,7 @@ impl Peer {
     }
 
     /// Reads the newest `limit` rows.
-    pub fn lists(&self, run: Duration, limit: usize) -> anyhow::Result<Sample> {
+    pub fn lists(&self, run: Duration, limit: usize) -> anyhow::Result<LatencySample> {
         let sql = format!(
             "SELECT id, content, created_at FROM entry WHERE ?1 = '' ORDER BY created_at DESC, id DESC LIMIT {limit}"
         );
@@ -119,7 +123,7 @@ impl Peer {
         &self,
         run: Duration,
         expression: impl Fn(usize) -> String,
-    ) -> anyhow::Result<Sample> {
+    ) -> anyhow::Result<LatencySample> {
         let sql = "SELECT e.id, e.content, e.created_at FROM entry_fts JOIN entry e ON e.row_id = entry_fts.rowid
                    WHERE entry_fts MATCH ?1 ORDER BY rank LIMIT 10";
         self.reads(sql, run, expression)
@@ -130,7 +134,7 @@ impl Peer {
         sql: &str,
         run: Duration,
         parameter: impl Fn(usize) -> String,
-    ) -> anyhow::Result<Sample> {
+    ) -> anyhow::Result<LatencySample> {
         let mut query = self.db.prepare(sql)?;
         let begun = Instant::now();
         let mut nanos = Vec::new();
@@ -144,6 +148,6 @@ impl Peer {
             nanos.push(start.elapsed().as_nanos() as u64);
             std::hint::black_box(rows);
         }
-        Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
+        Ok(LatencySample::new(nanos, begun.elapsed().as_secs_f64()))
     }
 }

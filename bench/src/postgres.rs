@@ -2,37 +2,37 @@
 //! use PostgreSQL, all in one run on one disk. This file owns the order and the writes; reads and
 //! many nodes have files of their own.
 
-use crate::cores::{self, Watch};
+use crate::core_usage::{self, CoreUsage};
 use crate::corpus::{Contents, Corpus};
-use crate::database::{Server, node};
-use crate::host::Host;
-use crate::postgres_peer::{self, Many};
-use crate::puts::{Case, Measured, flushes, measure};
-use crate::table::{Sample, Table, ms, number, ratio};
+use crate::database::{PostgresServer, start_node};
+use crate::host::ServerProcess;
+use crate::postgres_peer::{self, InsertMode};
+use crate::puts::{PutCase, PutMeasurement, flushes, measure};
+use crate::table::{LatencySample, Table, ms, number, ratio};
 use crate::{Setup, floor, nodes, postgres_reads};
 use anyhow::Context;
 use std::time::Duration;
 
-const CASES: [Case; 4] = [
-    Case {
+const CASES: [PutCase; 4] = [
+    PutCase {
         name: "put, 1 client",
         clients: 1,
         rows: 1,
         idempotent: false,
     },
-    Case {
+    PutCase {
         name: "put, 8 clients",
         clients: 8,
         rows: 1,
         idempotent: false,
     },
-    Case {
+    PutCase {
         name: "put, 64 clients",
         clients: 64,
         rows: 1,
         idempotent: false,
     },
-    Case {
+    PutCase {
         name: "batch of 100, 8 clients",
         clients: 8,
         rows: 100,
@@ -42,10 +42,10 @@ const CASES: [Case; 4] = [
 
 /// Runs all parts; returns the processor time that the server used, in ticks.
 pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<u64> {
-    let server = Server::start(setup)?;
+    let server = PostgresServer::start(setup)?;
     eprintln!("PostgreSQL: {}", server.settings()?);
     puts(setup, &server)?;
-    let database = server.fresh()?;
+    let database = server.new_database()?;
     let url = postgres_reads::run(setup, &server, corpus, &database)?;
     nodes::run(setup, &server, &corpus.contents, &url)?;
     drop(database);
@@ -56,7 +56,7 @@ pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<u64> {
 struct Figure {
     name: String,
     rows: usize,
-    measured: Measured,
+    measured: PutMeasurement,
     cores: [String; 3],
 }
 
@@ -66,7 +66,7 @@ impl Figure {
     }
 }
 
-fn puts(setup: &Setup, server: &Server) -> anyhow::Result<()> {
+fn puts(setup: &Setup, server: &PostgresServer) -> anyhow::Result<()> {
     let contents = Contents::new();
     let second = Duration::from_secs(1);
     let mut appends = Vec::new();
@@ -79,7 +79,7 @@ fn puts(setup: &Setup, server: &Server) -> anyhow::Result<()> {
         commits.push(postgres_peer::commits(server, second)?);
         cases.push((case, figures(setup, server, &contents, case)?));
     }
-    let mut table = Table::new(&[&HEADS[..], &cores::HEADS[..]].concat());
+    let mut table = Table::new(&[&HEADS[..], &core_usage::HEADS[..]].concat());
     let commit = best(commits)?;
     for (name, sample) in [("append", best(appends)?), ("rewrite", best(rewrites)?)] {
         floor_row(
@@ -142,12 +142,12 @@ const NOTES: &str = "The peer is the design of the OpenWOP reference host: one a
 
 fn figures(
     setup: &Setup,
-    server: &Server,
+    server: &PostgresServer,
     contents: &Contents,
-    case: &Case,
+    case: &PutCase,
 ) -> anyhow::Result<Vec<Figure>> {
-    let database = server.fresh()?;
-    let postgres = node(setup, &database.migrate(setup)?)?;
+    let database = server.new_database()?;
+    let postgres = start_node(setup, &database.migrate(setup)?)?;
     let mut figures = vec![host(
         setup,
         server,
@@ -157,7 +157,7 @@ fn figures(
         postgres,
     )?];
     drop(database);
-    let sqlite = Host::start(setup, &setup.fresh("puts-")?)?;
+    let sqlite = ServerProcess::start(setup, &setup.new_folder("puts-")?)?;
     figures.push(host(
         setup,
         server,
@@ -166,7 +166,14 @@ fn figures(
         "remem on SQLite",
         sqlite,
     )?);
-    figures.push(peer(setup, server, contents, case, PEER, Many::Singly)?);
+    figures.push(peer(
+        setup,
+        server,
+        contents,
+        case,
+        PEER,
+        InsertMode::OneByOne,
+    )?);
     if case.rows > 1 {
         figures.push(peer(
             setup,
@@ -174,7 +181,7 @@ fn figures(
             contents,
             case,
             "one INSERT for all",
-            Many::Together,
+            InsertMode::Together,
         )?);
     }
     Ok(figures)
@@ -182,13 +189,13 @@ fn figures(
 
 fn host(
     setup: &Setup,
-    server: &Server,
+    server: &PostgresServer,
     contents: &Contents,
-    case: &Case,
+    case: &PutCase,
     name: &str,
-    host: Host,
+    host: ServerProcess,
 ) -> anyhow::Result<Figure> {
-    let watch = Watch::start(server, &[&host]);
+    let watch = CoreUsage::start(server, &[&host]);
     let measured = measure(setup, contents, case, &host)?;
     let cores = watch.cells(server, &[&host]);
     host.stop()?;
@@ -202,21 +209,21 @@ fn host(
 
 fn peer(
     setup: &Setup,
-    server: &Server,
+    server: &PostgresServer,
     contents: &Contents,
-    case: &Case,
+    case: &PutCase,
     name: &str,
-    many: Many,
+    many: InsertMode,
 ) -> anyhow::Result<Figure> {
-    let database = server.fresh()?;
-    let watch = Watch::start(server, &[]);
-    let sample = postgres_peer::puts(&database, contents, case, many, setup.run)?;
+    let database = server.new_database()?;
+    let watch = CoreUsage::start(server, &[]);
+    let sample = postgres_peer::puts(&database, contents, case, many, setup.run_time)?;
     let cores = watch.cells(server, &[]);
     eprintln!("{}, {name}: {}", case.name, sample.count());
     Ok(Figure {
         name: name.to_owned(),
         rows: case.rows,
-        measured: Measured {
+        measured: PutMeasurement {
             sample,
             requests_per_commit: 1.0,
         },
@@ -225,14 +232,14 @@ fn peer(
 }
 
 /// The fastest sample: other load on the machine can only slow a floor down.
-fn best(samples: Vec<Sample>) -> anyhow::Result<Sample> {
+fn best(samples: Vec<LatencySample>) -> anyhow::Result<LatencySample> {
     samples
         .into_iter()
         .max_by(|a, b| a.rate().total_cmp(&b.rate()))
         .context("the floor was measured")
 }
 
-fn floor_row(table: &mut Table, name: &str, sample: &Sample, commit: &Sample) {
+fn floor_row(table: &mut Table, name: &str, sample: &LatencySample, commit: &LatencySample) {
     let latency = [50.0, 99.0].map(|percent| ms(sample.percentile(percent)));
     let cells = [name.to_owned(), number(sample.rate())]
         .into_iter()

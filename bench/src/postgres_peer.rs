@@ -4,11 +4,11 @@
 //! idempotency, revisions, row-level security or, for writes, search index.
 
 use crate::corpus::{self, Contents, MEMORY};
-use crate::database::{Database, Server, Session};
+use crate::database::{BenchDatabase, PostgresServer, SqlSession};
 use crate::load::Load;
-use crate::puts::Case;
-use crate::reads::{Read, some_id};
-use crate::table::Sample;
+use crate::puts::PutCase;
+use crate::reads::{ReadOperation, some_id};
+use crate::table::LatencySample;
 use anyhow::ensure;
 use std::time::{Duration, Instant};
 
@@ -35,16 +35,16 @@ const LOAD_ROWS: usize = 500;
 
 /// The way in which the peer writes several entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Many {
+pub enum InsertMode {
     /// One INSERT for each entry, which is its design.
-    Singly,
+    OneByOne,
     /// One statement for all entries, which its design does not have.
     Together,
 }
 
 /// Measures durable commits of one connection.
-pub fn commits(server: &Server, run: Duration) -> anyhow::Result<Sample> {
-    Load { clients: 1, run }.race(|_| {
+pub fn commits(server: &PostgresServer, run: Duration) -> anyhow::Result<LatencySample> {
+    Load { clients: 1, run }.run_clients(|_| {
         let session = server.admin()?;
         let statement = session.prepare(EMPTY)?;
         Ok(move |_| {
@@ -56,19 +56,19 @@ pub fn commits(server: &Server, run: Duration) -> anyhow::Result<Sample> {
 }
 
 pub fn puts(
-    database: &Database,
+    database: &BenchDatabase,
     contents: &Contents,
-    case: &Case,
-    many: Many,
+    case: &PutCase,
+    many: InsertMode,
     run: Duration,
-) -> anyhow::Result<Sample> {
-    Session::open(&database.url)?.batch(TABLE)?;
+) -> anyhow::Result<LatencySample> {
+    SqlSession::open(&database.url)?.batch(TABLE)?;
     Load {
         clients: case.clients,
         run,
     }
-    .race(|client| {
-        let session = Session::open(&database.url)?;
+    .run_clients(|client| {
+        let session = SqlSession::open(&database.url)?;
         let one = session.prepare(INSERT)?;
         let all = session.prepare(INSERT_MANY)?;
         Ok(move |n| {
@@ -76,8 +76,8 @@ pub fn puts(
             let rows = EntryColumns::new(contents, first, case.rows);
             let sent = Instant::now();
             match many {
-                Many::Together => rows.insert(&session, &all)?,
-                Many::Singly => {
+                InsertMode::Together => rows.insert(&session, &all)?,
+                InsertMode::OneByOne => {
                     for ((id, content), at) in rows.ids.iter().zip(&rows.contents).zip(&rows.at) {
                         session.query(&one, &[&TENANT, &MEMORY, id, content, at])?;
                     }
@@ -107,7 +107,7 @@ impl EntryColumns {
 
     fn insert(
         &self,
-        session: &Session,
+        session: &SqlSession,
         statement: &tokio_postgres::Statement,
     ) -> anyhow::Result<()> {
         session
@@ -120,8 +120,8 @@ impl EntryColumns {
 }
 
 /// Writes the corpus and builds a search index.
-pub fn load(database: &Database, contents: &Contents, entries: usize) -> anyhow::Result<()> {
-    let session = Session::open(&database.url)?;
+pub fn load(database: &BenchDatabase, contents: &Contents, entries: usize) -> anyhow::Result<()> {
+    let session = SqlSession::open(&database.url)?;
     session.batch(TABLE)?;
     let statement = session.prepare(INSERT_MANY)?;
     for first in (0..entries).step_by(LOAD_ROWS) {
@@ -132,36 +132,38 @@ pub fn load(database: &Database, contents: &Contents, entries: usize) -> anyhow:
 }
 
 pub fn reads(
-    database: &Database,
+    database: &BenchDatabase,
     contents: &Contents,
     entries: usize,
-    read: Read,
+    read: ReadOperation,
     load: Load,
-) -> anyhow::Result<Sample> {
-    load.race(|client| {
-        let session = Session::open(&database.url)?;
+) -> anyhow::Result<LatencySample> {
+    load.run_clients(|client| {
+        let session = SqlSession::open(&database.url)?;
         let get = session.prepare(GET)?;
         let list = session.prepare(LIST)?;
         let search = session.prepare(SEARCH)?;
         Ok(move |n| {
             let n = client << 32 | n;
             let id = some_id(entries, n);
-            let words = if let Read::Search(words) = read {
-                words.telling(contents, n)
+            let words = if let ReadOperation::Search(words) = read {
+                words.content_words(contents, n)
             } else {
                 Vec::new()
             };
             let sent = Instant::now();
             let rows = match read {
-                Read::Health => session.query("SELECT 1", &[])?,
-                Read::Get => session.query(&get, &[&TENANT, &MEMORY, &id])?,
-                Read::List(limit) => session.query(&list, &[&TENANT, &MEMORY, &(limit as i64)])?,
-                Read::Search(_) => {
+                ReadOperation::Health => session.query("SELECT 1", &[])?,
+                ReadOperation::Get => session.query(&get, &[&TENANT, &MEMORY, &id])?,
+                ReadOperation::List(limit) => {
+                    session.query(&list, &[&TENANT, &MEMORY, &(limit as i64)])?
+                }
+                ReadOperation::Search(_) => {
                     session.query(&search, &[&TENANT, &MEMORY, &words.join(" | ")])?
                 }
             };
             ensure!(
-                !rows.is_empty() || matches!(read, Read::Search(_)),
+                !rows.is_empty() || matches!(read, ReadOperation::Search(_)),
                 "the peer found nothing"
             );
             Ok(sent)

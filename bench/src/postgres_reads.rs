@@ -4,22 +4,31 @@
 //! security.
 
 use crate::Setup;
-use crate::cores::{self, Watch};
+use crate::core_usage::{self, CoreUsage};
 use crate::corpus::{self, Corpus};
-use crate::database::{Database, Server, node};
-use crate::host::Host;
+use crate::database::{BenchDatabase, PostgresServer, start_node};
+use crate::host::ServerProcess;
 use crate::load::Load;
 use crate::postgres_peer;
-use crate::reads::{Read, Words};
-use crate::table::{Sample, Table, ms, number, ratio};
+use crate::reads::{QueryWords, ReadOperation};
+use crate::table::{LatencySample, Table, ms, number, ratio};
 
 const CLIENTS: [usize; 2] = [1, 8];
-const READS: [(&str, Read); 5] = [
-    ("get", Read::Get),
-    ("list, limit 100", Read::List(100)),
-    ("search, 2 rare words", Read::Search(Words::Rare)),
-    ("search, a question", Read::Search(Words::Question)),
-    ("search, 3 common words", Read::Search(Words::Common)),
+const READS: [(&str, ReadOperation); 5] = [
+    ("get", ReadOperation::Get),
+    ("list, limit 100", ReadOperation::List(100)),
+    (
+        "search, 2 rare words",
+        ReadOperation::Search(QueryWords::Rare),
+    ),
+    (
+        "search, a question",
+        ReadOperation::Search(QueryWords::Question),
+    ),
+    (
+        "search, 3 common words",
+        ReadOperation::Search(QueryWords::Common),
+    ),
 ];
 const HEADS: [&str; 11] = [
     "Reads",
@@ -38,39 +47,39 @@ const HEADS: [&str; 11] = [
 /// Fills the database and reads from it; returns the URL by which a host uses it.
 pub fn run(
     setup: &Setup,
-    server: &Server,
+    server: &PostgresServer,
     corpus: &mut Corpus,
-    database: &Database,
+    database: &BenchDatabase,
 ) -> anyhow::Result<String> {
     let url = database.migrate(setup)?;
     eprintln!("filling a database");
     let (elapsed, _) = corpus::import(
         setup,
-        &setup.fresh("import-")?,
+        &setup.new_folder("import-")?,
         &corpus.file,
         &["--local", "--database", &url],
     )?;
     let rate = setup.entries as f64 / elapsed.as_secs_f64();
     eprintln!("filled a database in {:.1} s", elapsed.as_secs_f64());
-    database.settle()?;
-    let plain = server.fresh()?;
+    database.vacuum()?;
+    let plain = server.new_database()?;
     postgres_peer::load(&plain, &corpus.contents, setup.entries)?;
-    plain.settle()?;
-    let postgres = node(setup, &url)?;
-    let sqlite = Host::start(setup, &corpus.loaded(setup)?)?;
-    let mut table = Table::new(&[&HEADS[..], &cores::HEADS[..]].concat());
+    plain.vacuum()?;
+    let postgres = start_node(setup, &url)?;
+    let sqlite = ServerProcess::start(setup, &corpus.loaded(setup)?)?;
+    let mut table = Table::new(&[&HEADS[..], &core_usage::HEADS[..]].concat());
     for clients in CLIENTS {
         for (name, read) in READS {
             let load = Load {
                 clients,
-                run: setup.run * 3 / 4,
+                run: setup.run_time * 3 / 4,
             };
-            let served = |host: &Host| {
-                load.drive(host.address(), |client, n| {
+            let served = |host: &ServerProcess| {
+                load.run_against(host.address(), |client, n| {
                     read.request(&corpus.contents, setup.entries, client << 32 | n)
                 })
             };
-            let watch = Watch::start(server, &[&postgres]);
+            let watch = CoreUsage::start(server, &[&postgres]);
             let ours = served(&postgres)?;
             let cores = watch.cells(server, &[&postgres]);
             let peer = postgres_peer::reads(&plain, &corpus.contents, setup.entries, read, load)?;
@@ -97,7 +106,7 @@ pub fn run(
     Ok(url)
 }
 
-fn row(name: &str, clients: usize, samples: &[Sample; 3]) -> Vec<String> {
+fn row(name: &str, clients: usize, samples: &[LatencySample; 3]) -> Vec<String> {
     let mut cells = vec![name.to_owned(), clients.to_string()];
     for sample in samples {
         cells.extend([50.0, 99.0].map(|percent| ms(sample.percentile(percent))));

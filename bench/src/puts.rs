@@ -4,10 +4,10 @@
 
 use crate::client::{Request, memory};
 use crate::corpus::Contents;
-use crate::host::{Host, KEY};
+use crate::host::{KEY, ServerProcess};
 use crate::load::Load;
 use crate::peer::Peer;
-use crate::table::{Sample, Table, ms, number, ratio};
+use crate::table::{LatencySample, Table, ms, number, ratio};
 use crate::{Setup, floor};
 use anyhow::Context;
 use serde_json::json;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const BATCH: usize = 100;
 
-pub struct Case {
+pub struct PutCase {
     pub name: &'static str,
     pub clients: usize,
     /// The number of entries of one request.
@@ -23,38 +23,38 @@ pub struct Case {
     pub idempotent: bool,
 }
 
-const CASES: [Case; 6] = [
-    Case {
+const CASES: [PutCase; 6] = [
+    PutCase {
         name: "put, 1 client",
         clients: 1,
         rows: 1,
         idempotent: false,
     },
-    Case {
+    PutCase {
         name: "put, 8 clients",
         clients: 8,
         rows: 1,
         idempotent: false,
     },
-    Case {
+    PutCase {
         name: "put, 64 clients",
         clients: 64,
         rows: 1,
         idempotent: false,
     },
-    Case {
+    PutCase {
         name: "put with Idempotency-Key, 64 clients",
         clients: 64,
         rows: 1,
         idempotent: true,
     },
-    Case {
+    PutCase {
         name: "batch of 100, 1 client",
         clients: 1,
         rows: BATCH,
         idempotent: false,
     },
-    Case {
+    PutCase {
         name: "batch of 100, 8 clients",
         clients: 8,
         rows: BATCH,
@@ -62,8 +62,8 @@ const CASES: [Case; 6] = [
     },
 ];
 
-pub struct Measured {
-    pub sample: Sample,
+pub struct PutMeasurement {
+    pub sample: LatencySample,
     /// The number of requests that shared a flush.
     pub requests_per_commit: f64,
 }
@@ -71,11 +71,11 @@ pub struct Measured {
 pub fn run(setup: &Setup) -> anyhow::Result<()> {
     let contents = Contents::new();
     let mut floors = vec![flushes(setup)?];
-    let plain = Peer::open(&setup.fresh("peer-")?)?.puts(&contents, setup.run)?;
+    let plain = Peer::open(&setup.new_folder("peer-")?)?.puts(&contents, setup.run_time)?;
     let mut measured = Vec::new();
     for case in &CASES {
         floors.push(flushes(setup)?);
-        let host = Host::start(setup, &setup.fresh("puts-")?)?;
+        let host = ServerProcess::start(setup, &setup.new_folder("puts-")?)?;
         measured.push(measure(setup, &contents, case, &host)?);
         host.stop()?;
     }
@@ -96,7 +96,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
         "entries/s : SQLite",
     ];
     let mut table = Table::new(&heads);
-    let mut row = |name: &str, rate: f64, sample: &Sample, grouped: f64| {
+    let mut row = |name: &str, rate: f64, sample: &LatencySample, grouped: f64| {
         let [p50, p95, p99] = sample.percentiles();
         table.row([
             name.to_owned(),
@@ -123,7 +123,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
     );
     for (
         case,
-        Measured {
+        PutMeasurement {
             sample,
             requests_per_commit,
         },
@@ -140,21 +140,21 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub fn flushes(setup: &Setup) -> anyhow::Result<Sample> {
+pub fn flushes(setup: &Setup) -> anyhow::Result<LatencySample> {
     floor::appends(setup.folder.path(), Duration::from_secs(1))
 }
 
 pub fn measure(
     setup: &Setup,
     contents: &Contents,
-    case: &Case,
-    host: &Host,
-) -> anyhow::Result<Measured> {
+    case: &PutCase,
+    host: &ServerProcess,
+) -> anyhow::Result<PutMeasurement> {
     let load = Load {
         clients: case.clients,
-        run: setup.run,
+        run: setup.run_time,
     };
-    let sample: Sample = load.drive(host.address(), |client, n| {
+    let sample: LatencySample = load.run_against(host.address(), |client, n| {
         request(contents, case, client, n)
     })?;
     let commits = host.metric("remem_commit_group_batches_count")?;
@@ -163,15 +163,15 @@ pub fn measure(
         "{}: {} in {}",
         case.name,
         sample.count(),
-        ms(setup.run.as_secs_f64() * 1e3)
+        ms(setup.run_time.as_secs_f64() * 1e3)
     );
-    Ok(Measured {
+    Ok(PutMeasurement {
         sample,
         requests_per_commit: requests / commits.max(1.0),
     })
 }
 
-fn request(contents: &Contents, case: &Case, client: usize, n: usize) -> Request {
+fn request(contents: &Contents, case: &PutCase, client: usize, n: usize) -> Request {
     let text =
         |row: usize| json!({"content": contents.at((n * case.clients + client) * case.rows + row)});
     if case.rows > 1 {

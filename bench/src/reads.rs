@@ -4,27 +4,27 @@
 use crate::Setup;
 use crate::client::{Request, memory};
 use crate::corpus::{self, Contents, Corpus, MEMORY};
-use crate::host::{Host, KEY};
+use crate::host::{KEY, ServerProcess};
 use crate::load::Load;
 use crate::peer::Peer;
 use crate::table::{Table, ms, number, ratio};
-use crate::text::Random;
+use crate::text::SeededRandom;
 use serde_json::json;
 use std::time::Duration;
 
 const CLIENTS: [usize; 2] = [1, 8];
 
 #[derive(Clone, Copy)]
-pub enum Read {
+pub enum ReadOperation {
     Health,
     Get,
     List(usize),
-    Search(Words),
+    Search(QueryWords),
 }
 
 /// How common the words of a search are.
 #[derive(Clone, Copy)]
-pub enum Words {
+pub enum QueryWords {
     /// Two words that a few dozen entries contain.
     Rare,
     /// A question: three content words among common ones, which about a thousand entries contain.
@@ -33,21 +33,30 @@ pub enum Words {
     Common,
 }
 
-const READS: [(&str, Read); 7] = [
-    ("floor: /health", Read::Health),
-    ("get", Read::Get),
-    ("list, limit 20", Read::List(20)),
-    ("list, limit 100", Read::List(100)),
-    ("search, 2 rare words", Read::Search(Words::Rare)),
-    ("search, a question", Read::Search(Words::Question)),
-    ("search, 3 common words", Read::Search(Words::Common)),
+const READS: [(&str, ReadOperation); 7] = [
+    ("floor: /health", ReadOperation::Health),
+    ("get", ReadOperation::Get),
+    ("list, limit 20", ReadOperation::List(20)),
+    ("list, limit 100", ReadOperation::List(100)),
+    (
+        "search, 2 rare words",
+        ReadOperation::Search(QueryWords::Rare),
+    ),
+    (
+        "search, a question",
+        ReadOperation::Search(QueryWords::Question),
+    ),
+    (
+        "search, 3 common words",
+        ReadOperation::Search(QueryWords::Common),
+    ),
 ];
 
 pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
     let data = corpus.loaded(setup)?;
-    let peer = Peer::open(&setup.fresh("peer-")?)?;
+    let peer = Peer::open(&setup.new_folder("peer-")?)?;
     peer.load(&corpus.contents, setup.entries)?;
-    let host = Host::start(setup, &data)?;
+    let host = ServerProcess::start(setup, &data)?;
     let heads = [
         "Reads",
         "clients",
@@ -60,16 +69,16 @@ pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
         "p50 : SQLite",
     ];
     let mut table = Table::new(&heads);
-    let run = setup.run * 3 / 4;
+    let run = setup.run_time * 3 / 4;
     for clients in CLIENTS {
         let mut floor = 0.0;
         for (name, read) in READS {
             let load = Load { clients, run };
-            let sample = load.drive(host.address(), |client, n| {
+            let sample = load.run_against(host.address(), |client, n| {
                 read.request(&corpus.contents, setup.entries, client << 32 | n)
             })?;
             let p50 = sample.percentile(50.0);
-            if matches!(read, Read::Health) {
+            if matches!(read, ReadOperation::Health) {
                 floor = p50;
             }
             let plain = if clients == 1 {
@@ -102,18 +111,18 @@ pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Read {
+impl ReadOperation {
     pub fn request(self, contents: &Contents, entries: usize, n: usize) -> Request {
         match self {
-            Read::Health => Request::get(KEY, "/health"),
-            Read::Get => Request::get(
+            ReadOperation::Health => Request::get(KEY, "/health"),
+            ReadOperation::Get => Request::get(
                 KEY,
                 &memory(MEMORY, &format!("entries/{}", some_id(entries, n))),
             ),
-            Read::List(limit) => {
+            ReadOperation::List(limit) => {
                 Request::get(KEY, &memory(MEMORY, &format!("entries?limit={limit}")))
             }
-            Read::Search(words) => Request::post(
+            ReadOperation::Search(words) => Request::post(
                 KEY,
                 &memory(MEMORY, "search"),
                 &json!({"query": words.typed(contents, n)}).to_string(),
@@ -125,11 +134,11 @@ impl Read {
     fn peer(self, peer: &Peer, contents: &Contents, setup: &Setup) -> anyhow::Result<Option<f64>> {
         let run = Duration::from_secs(1);
         let sample = match self {
-            Read::Health => return Ok(None),
-            Read::Get => peer.gets(run, |n| some_id(setup.entries, n))?,
-            Read::List(limit) => peer.lists(run, limit)?,
-            Read::Search(words) => {
-                peer.searches(run, |n| words.telling(contents, n).join(" OR "))?
+            ReadOperation::Health => return Ok(None),
+            ReadOperation::Get => peer.gets(run, |n| some_id(setup.entries, n))?,
+            ReadOperation::List(limit) => peer.lists(run, limit)?,
+            ReadOperation::Search(words) => {
+                peer.searches(run, |n| words.content_words(contents, n).join(" OR "))?
             }
         };
         Ok(Some(sample.percentile(50.0)))
@@ -138,17 +147,17 @@ impl Read {
 
 /// The id of an existing entry.
 pub fn some_id(entries: usize, n: usize) -> String {
-    corpus::id(Random::new(n as u64).below(entries))
+    corpus::id(SeededRandom::new(n as u64).below(entries))
 }
 
-impl Words {
+impl QueryWords {
     /// The words to look up.
-    pub fn telling(self, contents: &Contents, n: usize) -> Vec<String> {
-        let mut random = Random::new(77 + n as u64);
+    pub fn content_words(self, contents: &Contents, n: usize) -> Vec<String> {
+        let mut random = SeededRandom::new(77 + n as u64);
         let (ranks, count) = match self {
-            Words::Rare => (2_000..15_000, 2),
-            Words::Question => (180..2_000, 3),
-            Words::Common => return ["one", "time", "people"].map(str::to_owned).to_vec(),
+            QueryWords::Rare => (2_000..15_000, 2),
+            QueryWords::Question => (180..2_000, 3),
+            QueryWords::Common => return ["one", "time", "people"].map(str::to_owned).to_vec(),
         };
         (0..count)
             .map(|_| {
@@ -162,8 +171,8 @@ impl Words {
 
     /// The query that a person would type.
     fn typed(self, contents: &Contents, n: usize) -> String {
-        let words = self.telling(contents, n).join(" ");
-        if matches!(self, Words::Question) {
+        let words = self.content_words(contents, n).join(" ");
+        if matches!(self, QueryWords::Question) {
             format!("what did they do about the {words}?")
         } else {
             words

@@ -7,9 +7,9 @@
 
 use crate::Setup;
 use crate::corpus::Contents;
-use crate::database::{self, Server};
-use crate::table::{Sample, Table, ms};
-use crate::text::Random;
+use crate::database::{self, PostgresServer};
+use crate::table::{LatencySample, Table, ms};
+use crate::text::SeededRandom;
 use anyhow::{Context, ensure};
 use async_trait::async_trait;
 use remem_core::{
@@ -19,8 +19,8 @@ use remem_core::{
 use remem_engine::embedders::Embedders;
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{Embedder, EmbedderError, RandomIds, SystemClock};
-use remem_engine::search::{Mode, SearchRequest};
-use remem_engine::{Caller, Engine, HostKey, Parts};
+use remem_engine::search::{SearchMode, SearchRequest};
+use remem_engine::{Caller, Engine, EngineParts, HostKey};
 use remem_store::{Directory, Filter, Probe, ReadAt, Store};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use std::collections::{HashMap, HashSet};
@@ -44,7 +44,7 @@ struct SyntheticVectors {
     topics: Vec<Vec<f32>>,
 }
 
-fn normal(random: &mut Random) -> f32 {
+fn normal(random: &mut SeededRandom) -> f32 {
     // The sum of twelve uniform draws is close enough to a normal distribution.
     (0..12)
         .map(|_| (random.next() >> 40) as f32 / (1u64 << 24) as f32)
@@ -54,8 +54,8 @@ fn normal(random: &mut Random) -> f32 {
 
 impl SyntheticVectors {
     fn new() -> SyntheticVectors {
-        let mut random = Random::new(77);
-        let one = |random: &mut Random| {
+        let mut random = SeededRandom::new(77);
+        let one = |random: &mut SeededRandom| {
             (0..DIMENSIONS)
                 .map(|n| normal(random) / ((n + 4) as f32).powf(0.25))
                 .collect()
@@ -66,10 +66,10 @@ impl SyntheticVectors {
     }
 
     /// The vector of an entry, plus noise of the size `away`.
-    fn at(&self, number: usize, away: f32, seed: u64) -> Vec<f32> {
-        let topic = &self.topics[Random::new(number as u64).below(TOPICS)];
-        let mut own = Random::new(1 + number as u64);
-        let mut off = Random::new(seed);
+    fn random_vector(&self, number: usize, away: f32, seed: u64) -> Vec<f32> {
+        let topic = &self.topics[SeededRandom::new(number as u64).below(TOPICS)];
+        let mut own = SeededRandom::new(1 + number as u64);
+        let mut off = SeededRandom::new(seed);
         let spread = |n: usize| 1.0 / ((n + 4) as f32).powf(0.25);
         topic
             .iter()
@@ -127,28 +127,28 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let server = postgres.then(|| Server::start(setup)).transpose()?;
+    let server = postgres.then(|| PostgresServer::start(setup)).transpose()?;
     for &entries in sizes {
         let corpus = Corpus {
             entries,
             contents: Contents::new(),
             directions: SyntheticVectors::new(),
         };
-        embedded(setup, &runtime, &corpus, peers)?;
+        measure_sqlite(setup, &runtime, &corpus, peers)?;
         if let Some(server) = &server {
-            on_postgres(server, &runtime, &corpus)?;
+            measure_postgres(server, &runtime, &corpus)?;
         }
     }
     Ok(())
 }
 
-fn embedded(
+fn measure_sqlite(
     setup: &Setup,
     runtime: &Runtime,
     corpus: &Corpus,
     peers: Option<&Path>,
 ) -> anyhow::Result<()> {
-    let folder = setup.fresh("recall-")?;
+    let folder = setup.new_folder("recall-")?;
     let location = Location::Folder(folder.join("data"));
     let store = Arc::new(SqliteStore::open(location.clone(), 4)?);
     let directory = Arc::new(SqliteDirectory::open(&location)?);
@@ -158,7 +158,7 @@ fn embedded(
         let stored = bench.fill(corpus, &mut table).await?;
         let resting = resident()?;
         let begun = Instant::now();
-        bench.search(0, Mode::Hybrid).await?;
+        bench.search(0, SearchMode::Hybrid).await?;
         table.row([
             "index made at the first search, s".into(),
             format!("{:.2}", begun.elapsed().as_secs_f64()),
@@ -174,7 +174,7 @@ fn embedded(
             "bytes on disk an entry".into(),
             format!("{:.0}", on_disk(&folder)? as f64 / corpus.entries as f64),
         ]);
-        bench.ask(&mut table, &stored).await?;
+        bench.measure_searches(&mut table, &stored).await?;
         anyhow::Ok(bench)
     })?;
     table.print(&format!(
@@ -182,7 +182,7 @@ fn embedded(
         corpus.entries
     ));
     if let Some(python) = peers {
-        bench.hand_over(corpus, &folder)?;
+        bench.write_peer_files(corpus, &folder)?;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("recall_peers.py");
         let done = std::process::Command::new(python)
             .arg(script)
@@ -195,8 +195,12 @@ fn embedded(
     Ok(())
 }
 
-fn on_postgres(server: &Server, runtime: &Runtime, corpus: &Corpus) -> anyhow::Result<()> {
-    let database = server.fresh()?;
+fn measure_postgres(
+    server: &PostgresServer,
+    runtime: &Runtime,
+    corpus: &Corpus,
+) -> anyhow::Result<()> {
+    let database = server.new_database()?;
     let mut table = Table::new(&["remem on PostgreSQL", "figure"]);
     let (bench, stored) = runtime.block_on(async {
         let store = database::store(&database.url).await?;
@@ -205,13 +209,13 @@ fn on_postgres(server: &Server, runtime: &Runtime, corpus: &Corpus) -> anyhow::R
         let stored = bench.fill(corpus, &mut table).await?;
         anyhow::Ok((bench, stored))
     })?;
-    let bytes = database.settle()?;
+    let bytes = database.vacuum()?;
     table.row([
         "bytes on disk an entry".into(),
         format!("{:.0}", bytes as f64 / corpus.entries as f64),
     ]);
     runtime.block_on(async {
-        bench.ask(&mut table, &stored).await?;
+        bench.measure_searches(&mut table, &stored).await?;
         let compared = database::store_with(&database.url, u32::MAX).await?;
         let tenth = Filter {
             created_to: Some(Timestamp(FIRST + corpus.entries as i64 * 100)),
@@ -227,7 +231,7 @@ fn on_postgres(server: &Server, runtime: &Runtime, corpus: &Corpus) -> anyhow::R
             ("the first 500", batch),
         ] {
             bench
-                .nearest(
+                .measure_nearest(
                     &mut table,
                     &format!("{NEAREST} nearest of {name}"),
                     &*bench.store,
@@ -235,7 +239,7 @@ fn on_postgres(server: &Server, runtime: &Runtime, corpus: &Corpus) -> anyhow::R
                 )
                 .await?;
             bench
-                .nearest(
+                .measure_nearest(
                     &mut table,
                     &format!("{NEAREST} nearest of {name}, compared one by one"),
                     &compared,
@@ -263,7 +267,7 @@ impl RecallBench {
             contents,
             directions,
         } = corpus;
-        let mut random = Random::new(5);
+        let mut random = SeededRandom::new(5);
         let queries: Vec<(String, Vec<f32>)> = (0..QUERIES)
             .map(|n| {
                 let target = random.below(*entries);
@@ -274,7 +278,7 @@ impl RecallBench {
                     .collect();
                 (
                     picked.join(" "),
-                    directions.at(target, 0.7, 9_000 + n as u64),
+                    directions.random_vector(target, 0.7, 9_000 + n as u64),
                 )
             })
             .collect();
@@ -286,14 +290,14 @@ impl RecallBench {
             .collect::<anyhow::Result<_>>()?;
         let known: Arc<dyn Embedder> = Arc::new(QueryEmbedder(known));
         let model = known.id();
-        let parts = Parts::new(
+        let parts = EngineParts::new(
             store.clone(),
             directory,
             Arc::new(SystemClock),
             Arc::new(RandomIds),
             HostKey::new([3; 32]),
         );
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(EngineParts {
             embedders: Embedders::new(Some(known), None),
             ..parts
         });
@@ -343,8 +347,16 @@ impl RecallBench {
     }
 
     /// Measures the latency of searches, and their recall.
-    async fn ask(&self, table: &mut Table, stored: &StoredVectors) -> anyhow::Result<()> {
-        for mode in [Mode::Lexical, Mode::Semantic, Mode::Hybrid] {
+    async fn measure_searches(
+        &self,
+        table: &mut Table,
+        stored: &StoredVectors,
+    ) -> anyhow::Result<()> {
+        for mode in [
+            SearchMode::Lexical,
+            SearchMode::Semantic,
+            SearchMode::Hybrid,
+        ] {
             let mut nanos = Vec::new();
             for n in 0..QUERIES {
                 let begun = Instant::now();
@@ -361,7 +373,7 @@ impl RecallBench {
     }
 
     /// Measures the time that the store alone takes to find the nearest vectors.
-    async fn nearest(
+    async fn measure_nearest(
         &self,
         table: &mut Table,
         name: &str,
@@ -403,7 +415,7 @@ impl RecallBench {
             let admission = Admission {
                 policy: &policy,
                 redactor: &redactor,
-                scan: 1,
+                redaction_fingerprint: 1,
                 now,
             };
             let mut batch = Batch::new(self.scope.tenant.clone(), now);
@@ -426,7 +438,7 @@ impl RecallBench {
         loop {
             let page = self
                 .store
-                .unembedded(&self.scope.tenant, self.model, after, BATCH as u32)
+                .entries_without_vector(&self.scope.tenant, self.model, after, BATCH as u32)
                 .await?;
             let Some((last, _)) = page.last() else {
                 return Ok(stored);
@@ -435,16 +447,16 @@ impl RecallBench {
             let mut batch = Batch::new(self.scope.tenant.clone(), Timestamp(FIRST));
             for (_, entry) in &page {
                 let number: usize = entry.id.as_str()[1..].parse()?;
-                let vector = Embedding::from_components(&directions.at(number, 0.0, 0))
+                let vector = Embedding::from_components(&directions.random_vector(number, 0.0, 0))
                     .context("a direction")?;
                 stored.push((entry.id.to_string(), vector.clone()));
-                batch = batch.embed(entry, self.model, vector);
+                batch = batch.store_embedding(entry, self.model, vector);
             }
             self.store.commit(batch).await?;
         }
     }
 
-    async fn search(&self, n: usize, mode: Mode) -> anyhow::Result<()> {
+    async fn search(&self, n: usize, mode: SearchMode) -> anyhow::Result<()> {
         let request = SearchRequest {
             query: self.queries[n].0.clone(),
             mode,
@@ -484,7 +496,7 @@ impl RecallBench {
     }
 
     /// Writes the same texts, vectors and queries to files for the peers.
-    fn hand_over(&self, corpus: &Corpus, folder: &Path) -> anyhow::Result<()> {
+    fn write_peer_files(&self, corpus: &Corpus, folder: &Path) -> anyhow::Result<()> {
         let file = |name: &str| {
             anyhow::Ok(std::io::BufWriter::new(std::fs::File::create(
                 folder.join(name),
@@ -496,7 +508,7 @@ impl RecallBench {
             writeln!(texts, "{}", corpus.contents.at(number).replace('\n', " "))?;
             corpus
                 .directions
-                .at(number, 0.0, 0)
+                .random_vector(number, 0.0, 0)
                 .iter()
                 .try_for_each(|c| vectors.write_all(&c.to_le_bytes()))?;
         }
@@ -514,7 +526,7 @@ impl RecallBench {
 
 fn percentiles(name: &str, nanos: Vec<u64>) -> [String; 2] {
     let seconds = nanos.iter().sum::<u64>() as f64 / 1e9;
-    let sample = Sample::new(nanos, seconds);
+    let sample = LatencySample::new(nanos, seconds);
     [
         format!("{name}: p50 / p95 / p99, ms"),
         [50.0, 95.0, 99.0]

@@ -4,7 +4,7 @@
 
 use crate::corpus::Contents;
 use crate::table::{Table, median, ms, number, ratio};
-use crate::text::{Random, Vocabulary};
+use crate::text::{SeededRandom, WordList};
 use crate::{Setup, facts};
 use anyhow::{bail, ensure};
 use remem_core::redact::SecretValue;
@@ -220,9 +220,9 @@ fn check(redactor: &Redactor, values: &[String], texts: &[String]) -> anyhow::Re
 const SHAPE: &str = concat!("gh", "p_");
 
 /// Values to register: mostly keys, one in ten a phrase of words.
-fn values(vocabulary: &Vocabulary) -> Vec<String> {
-    let mut random = Random::new(5);
-    let phrase = |random: &mut Random| {
+fn values(vocabulary: &WordList) -> Vec<String> {
+    let mut random = SeededRandom::new(5);
+    let phrase = |random: &mut SeededRandom| {
         (0..5)
             .map(|_| vocabulary.at(200 + random.below(5_000)))
             .collect::<Vec<_>>()
@@ -239,13 +239,13 @@ fn values(vocabulary: &Vocabulary) -> Vec<String> {
 }
 
 fn texts(
-    vocabulary: &Vocabulary,
+    vocabulary: &WordList,
     values: &[String],
     bytes: usize,
     entry_bytes: usize,
     planted: bool,
 ) -> Vec<String> {
-    let mut random = Random::new(entry_bytes as u64);
+    let mut random = SeededRandom::new(entry_bytes as u64);
     let mut texts = Vec::new();
     let mut made = 0;
     let mut due = 0;

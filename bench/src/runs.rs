@@ -4,37 +4,37 @@
 
 use crate::Setup;
 use crate::client::{Client, Request, memory};
-use crate::host::{Host, KEY};
+use crate::host::{KEY, ServerProcess};
 use crate::load::Load;
-use crate::table::{Sample, Table, ms, number, ratio};
+use crate::table::{LatencySample, Table, ms, number, ratio};
 use anyhow::Context;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-struct Case {
+struct RunCase {
     name: &'static str,
     workflow: &'static str,
     clients: usize,
 }
 
-const CASES: [Case; 4] = [
-    Case {
+const CASES: [RunCase; 4] = [
+    RunCase {
         name: "nothing but a run, 1 client",
         workflow: "conformance-idempotent",
         clients: 1,
     },
-    Case {
+    RunCase {
         name: "nothing but a run, 8 clients",
         workflow: "conformance-idempotent",
         clients: 8,
     },
-    Case {
+    RunCase {
         name: "nothing but a run, 64 clients",
         workflow: "conformance-idempotent",
         clients: 64,
     },
-    Case {
+    RunCase {
         name: "write and read back, 8 clients",
         workflow: "conformance-agent-memory-redaction",
         clients: 8,
@@ -55,12 +55,16 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
     ];
     let mut table = Table::new(&heads);
     for case in &CASES {
-        let host = Host::start_with(setup, &setup.fresh("runs-")?, &["--enable-test-seams"])?;
+        let host = ServerProcess::start_with(
+            setup,
+            &setup.new_folder("runs-")?,
+            &["--enable-test-seams"],
+        )?;
         let load = Load {
             clients: case.clients,
-            run: setup.run,
+            run: setup.run_time,
         };
-        let puts = load.drive(host.address(), |client, n| {
+        let puts = load.run_against(host.address(), |client, n| {
             Request::post(
                 KEY,
                 &memory("puts", "entries"),
@@ -68,16 +72,17 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
             )
         })?;
         let before = host.metric("remem_commit_group_batches_sum")?;
-        let runs: Sample = load.race(|_| one(host.address(), case.workflow))?;
+        let runs: LatencySample =
+            load.run_clients(|_| run_client(host.address(), case.workflow))?;
         // The warm-up commits, too, and lasts a fifth of the counted time.
         let commits = (host.metric("remem_commit_group_batches_sum")? - before)
-            / (setup.run.as_secs_f64() * 1.2);
+            / (setup.run_time.as_secs_f64() * 1.2);
         let events = events_of(host.address(), case.workflow)?;
         eprintln!(
             "{}: {} in {}",
             case.name,
             runs.count(),
-            ms(setup.run.as_secs_f64() * 1e3)
+            ms(setup.run_time.as_secs_f64() * 1e3)
         );
         let [p50, p95, p99] = runs.percentiles();
         let rate = runs.rate();
@@ -103,7 +108,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
 }
 
 /// A client that starts a run and waits for its last event, over and over.
-pub fn one(
+pub fn run_client(
     address: SocketAddr,
     workflow: &'static str,
 ) -> anyhow::Result<impl FnMut(usize) -> anyhow::Result<Instant> + Send> {

@@ -48,16 +48,16 @@ impl Table {
 }
 
 /// The latencies of one figure, and the time for which it was measured.
-pub struct Sample {
+pub struct LatencySample {
     /// The latencies in nanoseconds, sorted.
     nanos: Vec<u64>,
     seconds: f64,
 }
 
-impl Sample {
-    pub fn new(mut nanos: Vec<u64>, seconds: f64) -> Sample {
+impl LatencySample {
+    pub fn new(mut nanos: Vec<u64>, seconds: f64) -> LatencySample {
         nanos.sort_unstable();
-        Sample { nanos, seconds }
+        LatencySample { nanos, seconds }
     }
 
     pub fn count(&self) -> usize {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_of_the_sorted_sample() {
-        let sample = Sample::new((1..=100).rev().map(|n| n * 1_000_000).collect(), 2.0);
+        let sample = LatencySample::new((1..=100).rev().map(|n| n * 1_000_000).collect(), 2.0);
         assert_eq!(
             (
                 sample.percentile(50.0),
@@ -149,7 +149,7 @@ mod tests {
             ),
             (50.0, 99.0, 50.0)
         );
-        assert_eq!(Sample::new(vec![], 1.0).percentile(50.0), 0.0);
+        assert_eq!(LatencySample::new(vec![], 1.0).percentile(50.0), 0.0);
     }
 
     #[test]

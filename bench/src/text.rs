@@ -3,11 +3,11 @@
 //! search costs follow from that.
 
 /// A small generator of repeatable numbers (splitmix64); nothing here needs to be unguessable.
-pub struct Random(u64);
+pub struct SeededRandom(u64);
 
-impl Random {
-    pub fn new(seed: u64) -> Random {
-        Random(seed)
+impl SeededRandom {
+    pub fn new(seed: u64) -> SeededRandom {
+        SeededRandom(seed)
     }
 
     pub fn next(&mut self) -> u64 {
@@ -51,13 +51,13 @@ const SYLLABLES: &[&str] = &[
 ];
 
 /// The words to draw from, most common first.
-pub struct Vocabulary {
+pub struct WordList {
     words: Vec<String>,
 }
 
-impl Vocabulary {
-    pub fn new(size: usize) -> Vocabulary {
-        let mut random = Random::new(1);
+impl WordList {
+    pub fn new(size: usize) -> WordList {
+        let mut random = SeededRandom::new(1);
         let mut words: Vec<String> = COMMON.split_whitespace().map(str::to_owned).collect();
         while words.len() < size {
             let syllables = 2 + random.below(3);
@@ -67,7 +67,7 @@ impl Vocabulary {
                     .collect(),
             );
         }
-        Vocabulary { words }
+        WordList { words }
     }
 
     /// The word at a rank, 0 being the most common.
@@ -75,13 +75,13 @@ impl Vocabulary {
         &self.words[rank.min(self.words.len() - 1)]
     }
 
-    fn draw(&self, random: &mut Random) -> &str {
+    fn draw(&self, random: &mut SeededRandom) -> &str {
         let rank = (self.words.len() as f64).powf(random.fraction());
         self.at(rank as usize - 1)
     }
 
     /// At least `bytes` of sentences, with an occasional number, date, path, address or accent.
-    pub fn prose(&self, random: &mut Random, bytes: usize) -> String {
+    pub fn prose(&self, random: &mut SeededRandom, bytes: usize) -> String {
         let mut text = String::with_capacity(bytes + 64);
         let mut left_in_sentence = 0;
         while text.len() < bytes {
@@ -101,7 +101,7 @@ impl Vocabulary {
         text
     }
 
-    fn token(&self, random: &mut Random, begins: bool, text: &mut String) {
+    fn token(&self, random: &mut SeededRandom, begins: bool, text: &mut String) {
         match random.below(200) {
             0 => text.push_str(&format!(
                 "20{:02}-{:02}-{:02}",
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn text_is_the_same_every_time_and_long_enough() {
-        let prose = |seed| Vocabulary::new(5_000).prose(&mut Random::new(seed), 2_000);
+        let prose = |seed| WordList::new(5_000).prose(&mut SeededRandom::new(seed), 2_000);
         assert_eq!(prose(7), prose(7));
         assert_ne!(prose(7), prose(8));
         assert!((2_000..2_100).contains(&prose(7).len()));

@@ -3,7 +3,7 @@
 
 use crate::Setup;
 use crate::corpus::{self, Corpus};
-use crate::host::{self, Host, command, timed};
+use crate::host::{self, ServerProcess, command, timed};
 use crate::peer::Peer;
 use crate::table::{Table, mib, number, ratio};
 use anyhow::ensure;
@@ -33,7 +33,7 @@ impl Rates<'_> {
 }
 
 pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
-    let peer_folder = setup.fresh("peer-")?;
+    let peer_folder = setup.new_folder("peer-")?;
     let peer = Peer::open(&peer_folder)?;
     let mut rates = Rates {
         table: Table::new(&[
@@ -53,13 +53,13 @@ pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
         corpus.bytes,
         plain,
     );
-    let served = setup.fresh("import-")?;
-    let host = Host::start(setup, &served)?;
+    let served = setup.new_folder("import-")?;
+    let host = ServerProcess::start(setup, &served)?;
     let url = format!("http://{}", host.address());
     let (elapsed, counts) = corpus::import(setup, &served, &corpus.file, &["--url", &url])?;
     complete(setup, &counts)?;
     rates.row("import through a server", elapsed, corpus.bytes, plain);
-    let local = setup.fresh("import-")?;
+    let local = setup.new_folder("import-")?;
     let (elapsed, counts) = corpus::import(setup, &local, &corpus.file, &["--local"])?;
     complete(setup, &counts)?;
     rates.row("import --local", elapsed, corpus.bytes, plain);
@@ -92,7 +92,7 @@ pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
         mib(host::bytes_below(&peer_folder)?)
     );
     std::fs::remove_dir_all(local)?;
-    corpus.filled(served);
+    corpus.set_loaded(served);
     Ok(())
 }
 

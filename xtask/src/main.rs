@@ -4,7 +4,7 @@
 //! `cargo run -p xtask` prints every breach; `cargo test -p xtask` fails on the first run that has
 //! one.
 
-mod arrows;
+mod dependencies;
 mod files;
 mod sql;
 
@@ -23,7 +23,12 @@ fn main() {
 
 fn all() -> Vec<String> {
     let root = root();
-    [files::check(&root), sql::check(&root), arrows::check(&root)].concat()
+    [
+        files::check(&root),
+        sql::check(&root),
+        dependencies::check(&root),
+    ]
+    .concat()
 }
 
 fn root() -> PathBuf {

@@ -3,7 +3,7 @@
 
 use crate::client::{Client, Request};
 use crate::facts;
-use crate::host::{Host, KEY};
+use crate::host::{KEY, ServerProcess};
 use anyhow::{Context, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -61,7 +61,7 @@ pub fn of_family(parent: u32) -> anyhow::Result<Duration> {
 
 /// Waits until a server is idle. Returns the processor time that it had used when it became idle,
 /// so that the wait itself is not counted.
-pub fn at_rest(host: &Host, after_writes: bool) -> anyhow::Result<Duration> {
+pub fn wait_until_idle(host: &ServerProcess, after_writes: bool) -> anyhow::Result<Duration> {
     let mut rest = IDLE_AFTER_READS;
     if after_writes {
         finish_inference(host)?;
@@ -88,7 +88,7 @@ pub fn at_rest(host: &Host, after_writes: bool) -> anyhow::Result<Duration> {
 
 /// Runs the pass that reads new entries until it finds none. The host does so by itself a moment
 /// after a write; calling it ensures that it is done.
-fn finish_inference(host: &Host) -> anyhow::Result<()> {
+fn finish_inference(host: &ServerProcess) -> anyhow::Result<()> {
     let mut client = Client::connect(host.address())?;
     let request = Request::post(KEY, "/v1/host/remembrancer/passes/infer/run", "{}");
     let mut last = anyhow::anyhow!("the pass `infer` always finds new entries");

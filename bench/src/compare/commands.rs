@@ -3,17 +3,17 @@
 
 use super::Group;
 use super::clock;
-use super::figures::{Taken, Unit};
+use super::figures::{FigureUnit, Measurement};
 use super::instructions::Counter;
 use super::round::Round;
-use super::side::{Place, Side};
+use super::side::{DataPlace, Side};
 use crate::corpus::MEMORY;
 use crate::host::timed;
 use std::path::Path;
 use std::process::Command;
 
 /// The command that imports the corpus.
-pub fn import(place: &Place, file: &Path) -> Command {
+pub fn import(place: &DataPlace, file: &Path) -> Command {
     let mut command = place.command();
     command
         .args(["--json", "import", "--ref", MEMORY])
@@ -61,11 +61,11 @@ pub fn count_round(round: &mut Round, counter: Counter) -> anyhow::Result<()> {
     let compare = round.compare;
     for side in Side::in_turn(round.number) {
         let setup = compare.setups.of(side);
-        let place = Place::new(setup, round.server)?;
+        let place = DataPlace::new(setup, round.server)?;
         let mut count = |name: &str, command: &Command, operations: usize| {
             let instructions = counter.count(command, setup.folder.path())?;
-            let taken = Taken::only(instructions as f64 / operations as f64);
-            round.add(side, name, Unit::Instructions, taken)
+            let taken = Measurement::value_only(instructions as f64 / operations as f64);
+            round.add(side, name, FigureUnit::Instructions, taken)
         };
         let entries = compare.scale.corpus_of_commands();
         let import = import(&place, &compare.corpus);

@@ -1,6 +1,6 @@
 //! The values of a running comparison: one for each operation, store, side and round.
 
-use super::report::{Latency, Operation, Report};
+use super::report::{ComparisonReport, Latency, Operation};
 use super::side::{Pair, Side};
 use super::stats::{Spread, Verdict, ratios};
 use crate::table::number;
@@ -10,23 +10,25 @@ use serde::{Deserialize, Serialize};
 /// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Unit {
+pub enum FigureUnit {
     /// Processor time in microseconds.
     ProcessorMicros,
     Instructions,
     Bytes,
 }
 
-impl Unit {
+impl FigureUnit {
     /// Formats a value of this unit.
     pub fn show(self, value: f64) -> String {
         match self {
-            Unit::ProcessorMicros if value >= 10_000.0 => format!("{} ms", number(value / 1e3)),
-            Unit::ProcessorMicros => format!("{} µs", number(value)),
-            Unit::Instructions if value >= 1e5 => format!("{} M", number(value / 1e6)),
-            Unit::Instructions => number(value),
-            Unit::Bytes if value >= 1e5 => format!("{} MiB", number(value / 1_048_576.0)),
-            Unit::Bytes => format!("{} B", number(value)),
+            FigureUnit::ProcessorMicros if value >= 10_000.0 => {
+                format!("{} ms", number(value / 1e3))
+            }
+            FigureUnit::ProcessorMicros => format!("{} µs", number(value)),
+            FigureUnit::Instructions if value >= 1e5 => format!("{} M", number(value / 1e6)),
+            FigureUnit::Instructions => number(value),
+            FigureUnit::Bytes if value >= 1e5 => format!("{} MiB", number(value / 1_048_576.0)),
+            FigureUnit::Bytes => format!("{} B", number(value)),
         }
     }
 
@@ -34,8 +36,8 @@ impl Unit {
     pub fn verdict(self, verdict: Verdict) -> &'static str {
         match (self, verdict) {
             (_, Verdict::Same) => "same",
-            (Unit::Bytes, Verdict::Less) => "smaller",
-            (Unit::Bytes, Verdict::More) => "larger",
+            (FigureUnit::Bytes, Verdict::Less) => "smaller",
+            (FigureUnit::Bytes, Verdict::More) => "larger",
             (_, Verdict::Less) => "faster",
             (_, Verdict::More) => "slower",
         }
@@ -43,7 +45,7 @@ impl Unit {
 }
 
 /// One measured value of one side.
-pub struct Taken {
+pub struct Measurement {
     pub value: f64,
     /// The latencies of the requests, if there were any.
     pub nanos: Vec<u64>,
@@ -51,9 +53,9 @@ pub struct Taken {
     pub database: Option<f64>,
 }
 
-impl Taken {
-    pub fn only(value: f64) -> Taken {
-        Taken {
+impl Measurement {
+    pub fn value_only(value: f64) -> Measurement {
+        Measurement {
             value,
             nanos: Vec::new(),
             database: None,
@@ -65,7 +67,7 @@ impl Taken {
 struct Series {
     store: &'static str,
     name: String,
-    unit: Unit,
+    unit: FigureUnit,
     values: Pair<Vec<f64>>,
     nanos: Pair<Vec<u64>>,
     database: Pair<Vec<f64>>,
@@ -82,9 +84,9 @@ impl Figures {
         &mut self,
         store: &'static str,
         name: &str,
-        unit: Unit,
+        unit: FigureUnit,
         side: Side,
-        taken: Taken,
+        taken: Measurement,
     ) -> anyhow::Result<()> {
         ensure!(taken.value > 0.0, "{name}: nothing was measured");
         let known = |series: &Series| series.store == store && series.name == name;
@@ -107,7 +109,7 @@ impl Figures {
     }
 
     /// Computes the ratios and verdicts of all operations.
-    pub fn judge(self, noise: Option<&Report>) -> Vec<Operation> {
+    pub fn conclude(self, noise: Option<&ComparisonReport>) -> Vec<Operation> {
         let judged = |series: Series| {
             let Pair { base, with } = series.values;
             let ratio = Spread::of(&ratios(&base, &with));

@@ -46,7 +46,7 @@ impl Counter {
     pub fn count(self, command: &Command, folder: &Path) -> anyhow::Result<u64> {
         let file = folder.join("instructions.out");
         let output = self
-            .wrapped(command, &file)
+            .counting_command(command, &file)
             .output()
             .context("cannot count")?;
         if !output.status.success() {
@@ -61,7 +61,7 @@ impl Counter {
         count.with_context(|| format!("no count in {counted:.400}"))
     }
 
-    fn wrapped(self, command: &Command, file: &PathBuf) -> Command {
+    fn counting_command(self, command: &Command, file: &PathBuf) -> Command {
         let mut outer = match self {
             Counter::Perf => Command::new("perf"),
             Counter::Callgrind => Command::new("valgrind"),

@@ -4,11 +4,11 @@
 
 use super::Group;
 use super::round::Round;
-use super::side::{Pair, Place, Side};
-use super::workloads::{Target, Work, Workload, batch, send};
+use super::side::{DataPlace, Pair, Side};
+use super::workloads::{Workload, WorkloadResult, WorkloadTarget, batch, send};
 use crate::client::{Client, Request, memory};
-use crate::host::{Host, KEY};
-use crate::reads::Words;
+use crate::host::{KEY, ServerProcess};
+use crate::reads::QueryWords;
 use anyhow::bail;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -26,14 +26,14 @@ const WORKLOADS: [Workload; 2] = [
         group: Group::Meaning,
         writes: true,
         prepare: Some(|t| embed(t, WARM_UP, 1).map(|_| ())),
-        work: |t| embed(t, 0, t.scale.times(60)),
+        work: |t| embed(t, 0, t.scale.scaled(60)),
     },
     Workload {
         name: "search, hybrid",
         group: Group::Meaning,
         writes: false,
         prepare: Some(|t| searches(t, WARM_UP, 2).map(|_| ())),
-        work: |t| searches(t, 0, t.scale.times(100)),
+        work: |t| searches(t, 0, t.scale.scaled(100)),
     },
 ];
 
@@ -41,7 +41,7 @@ pub fn round(round: &mut Round, models: &Path) -> anyhow::Result<()> {
     let compare = round.compare;
     let server = round.server;
     let places = Pair::make(round.number, |side| {
-        let place = Place::new(compare.setups.of(side), server)?;
+        let place = DataPlace::new(compare.setups.of(side), server)?;
         place.use_models_of(models)?;
         Ok(place)
     })?;
@@ -66,13 +66,13 @@ fn status(client: &mut Client) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(client.send(&ask)?)?)
 }
 
-fn has_model(host: &Host) -> anyhow::Result<bool> {
+fn has_model(host: &ServerProcess) -> anyhow::Result<bool> {
     let status = status(&mut Client::connect(host.address())?)?;
     Ok(!status["current"].is_null())
 }
 
 /// Puts entries and waits until each has its vector.
-fn embed(target: &Target, first: usize, count: usize) -> anyhow::Result<Work> {
+fn embed(target: &WorkloadTarget, first: usize, count: usize) -> anyhow::Result<WorkloadResult> {
     let begun = Instant::now();
     let mut client = Client::connect(target.host.address())?;
     let texts = (first..first + count).map(|n| target.contents.at(n));
@@ -86,7 +86,7 @@ fn embed(target: &Target, first: usize, count: usize) -> anyhow::Result<Work> {
             .filter_map(|of| of["entries"].as_u64())
             .sum();
         if status["texts"].as_u64() == Some(made) {
-            return Ok(Work {
+            return Ok(WorkloadResult {
                 operations: count,
                 nanos: Vec::new(),
             });
@@ -96,10 +96,10 @@ fn embed(target: &Target, first: usize, count: usize) -> anyhow::Result<Work> {
     bail!("not every entry got its vector")
 }
 
-fn searches(target: &Target, first: usize, count: usize) -> anyhow::Result<Work> {
+fn searches(target: &WorkloadTarget, first: usize, count: usize) -> anyhow::Result<WorkloadResult> {
     send(target, 1, count, |n| {
-        let query = Words::Question
-            .telling(target.contents, first + n)
+        let query = QueryWords::Question
+            .content_words(target.contents, first + n)
             .join(" ");
         let body = json!({"query": query, "mode": "hybrid"}).to_string();
         Request::post(KEY, &memory(MEMORY, "search"), &body)

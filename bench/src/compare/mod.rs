@@ -5,8 +5,8 @@
 
 mod clock;
 mod commands;
-mod drive;
 mod figures;
+mod fixed_load;
 mod instructions;
 mod meaning;
 mod report;
@@ -17,17 +17,17 @@ mod stats;
 mod workloads;
 
 use crate::corpus::{Contents, Corpus};
-use crate::database::Server;
+use crate::database::PostgresServer;
 use crate::host::{command, timed};
 use crate::table::number;
 use crate::{Setup, facts};
 use anyhow::ensure;
 use clap::Args;
-use figures::{Figures, Taken, Unit};
+use figures::{FigureUnit, Figures, Measurement};
 use instructions::Counter;
-use report::{Build, Report};
+use report::{Build, ComparisonReport};
 use round::Round;
-use scale::{Count, Group, Scale, Store};
+use scale::{CountMode, Group, Scale, StoreChoice};
 use side::{Pair, Side};
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ const COUNTING_ROUNDS: usize = 3;
 
 /// Compare two builds of the program.
 #[derive(Args)]
-pub struct Options {
+pub struct CompareOptions {
     /// The program to compare with.
     #[arg(long, value_name = "PATH")]
     base: PathBuf,
@@ -52,8 +52,8 @@ pub struct Options {
     #[arg(long)]
     rounds: Option<usize>,
     /// Where memory is kept.
-    #[arg(long, value_enum, default_value_t = Store::Both)]
-    store: Store,
+    #[arg(long, value_enum, default_value_t = StoreChoice::Both)]
+    store: StoreChoice,
     /// Only these operations.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "GROUP,…")]
     only: Vec<Group>,
@@ -61,8 +61,8 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Scale::Normal)]
     scale: Scale,
     /// What is counted.
-    #[arg(long, value_enum, default_value_t = Count::Time)]
-    count: Count,
+    #[arg(long, value_enum, default_value_t = CountMode::Time)]
+    count: CountMode,
     /// Writes all values to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -86,7 +86,7 @@ pub struct Options {
 }
 
 /// The settings that every round gets.
-pub struct Compare {
+pub struct Comparison {
     setups: Pair<Setup>,
     only: Vec<Group>,
     scale: Scale,
@@ -96,16 +96,16 @@ pub struct Compare {
     corpus: PathBuf,
 }
 
-impl Compare {
-    fn new(options: &Options) -> anyhow::Result<Compare> {
+impl Comparison {
+    fn new(options: &CompareOptions) -> anyhow::Result<Comparison> {
         let entries = match options.count {
-            Count::Time => options.scale.corpus(),
-            Count::Instructions => options.scale.corpus_of_commands(),
+            CountMode::Time => options.scale.corpus(),
+            CountMode::Instructions => options.scale.corpus_of_commands(),
         };
         let base = Setup::of_program(&options.base, &options.dir, entries)?;
         let with = Setup::of_program(&options.with, &options.dir, entries)?;
         let corpus = Corpus::write(&base)?;
-        Ok(Compare {
+        Ok(Comparison {
             setups: Pair { base, with },
             only: options.only.clone(),
             scale: options.scale,
@@ -130,40 +130,44 @@ impl Compare {
     }
 }
 
-pub fn run(options: &Options) -> anyhow::Result<()> {
+pub fn run(options: &CompareOptions) -> anyhow::Result<()> {
     let rounds = options.rounds.unwrap_or(match options.count {
-        Count::Time => options.scale.rounds(),
-        Count::Instructions => options.scale.rounds().min(COUNTING_ROUNDS),
+        CountMode::Time => options.scale.rounds(),
+        CountMode::Instructions => options.scale.rounds().min(COUNTING_ROUNDS),
     });
     ensure!(
         (1..=1_000).contains(&rounds),
         "--rounds must be between 1 and 1000"
     );
-    let noise = options.noise.as_deref().map(Report::read).transpose()?;
+    let noise = options
+        .noise
+        .as_deref()
+        .map(ComparisonReport::read)
+        .transpose()?;
     let counter = match options.count {
-        Count::Time => None,
-        Count::Instructions => Some(Counter::find()?),
+        CountMode::Time => None,
+        CountMode::Instructions => Some(Counter::find()?),
     };
-    let compare = Compare::new(options)?;
+    let compare = Comparison::new(options)?;
     let server = match (options.store, &options.postgres) {
-        (Store::Sqlite, _) => None,
-        (_, Some(url)) => Some(Server::at(url)?),
-        (_, None) => Some(Server::start(&compare.setups.base)?),
+        (StoreChoice::Sqlite, _) => None,
+        (_, Some(url)) => Some(PostgresServer::running_at(url)?),
+        (_, None) => Some(PostgresServer::start(&compare.setups.base)?),
     };
     let cpu = facts::Cpu::now()?;
-    let ticks_before = server.as_ref().map_or(0, Server::ticks);
+    let ticks_before = server.as_ref().map_or(0, PostgresServer::ticks);
     facts::print(compare.setups.base.folder.path())?;
     let mut figures = Figures::default();
     sizes(&compare, &mut figures)?;
     for number in 0..rounds {
-        if options.store != Store::Postgres {
-            one_round(&compare, &mut figures, counter, None, number)?;
+        if options.store != StoreChoice::Postgres {
+            run_round(&compare, &mut figures, counter, None, number)?;
         }
         if server.is_some() {
-            one_round(&compare, &mut figures, counter, server.as_ref(), number)?;
+            run_round(&compare, &mut figures, counter, server.as_ref(), number)?;
         }
     }
-    let report = Report {
+    let report = ComparisonReport {
         base: compare.build(Side::Base)?,
         with: compare.build(Side::With)?,
         rounds,
@@ -171,7 +175,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         counted: counter
             .map_or("processor time of the server", Counter::name)
             .to_owned(),
-        operations: figures.judge(noise.as_ref()),
+        operations: figures.conclude(noise.as_ref()),
     };
     report.print();
     println!(
@@ -181,7 +185,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     if options.models.is_none() && compare.wants(Group::Meaning) && counter.is_none() {
         println!("Vectors and search by meaning were left out: there is no --models.");
     }
-    let ticks = server.as_ref().map_or(0, Server::ticks) - ticks_before;
+    let ticks = server.as_ref().map_or(0, PostgresServer::ticks) - ticks_before;
     println!("\n{}", cpu.summary(ticks)?);
     options
         .json
@@ -190,11 +194,11 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 /// One round on SQLite, or on PostgreSQL if there is a server.
-fn one_round(
-    compare: &Compare,
+fn run_round(
+    compare: &Comparison,
     figures: &mut Figures,
     counter: Option<Counter>,
-    server: Option<&Server>,
+    server: Option<&PostgresServer>,
     number: usize,
 ) -> anyhow::Result<()> {
     let mut round = Round {
@@ -211,15 +215,21 @@ fn one_round(
 }
 
 /// Adds the file sizes of the programs themselves.
-fn sizes(compare: &Compare, figures: &mut Figures) -> anyhow::Result<()> {
+fn sizes(compare: &Comparison, figures: &mut Figures) -> anyhow::Result<()> {
     if !compare.wants(Group::Footprint) {
         return Ok(());
     }
     for side in [Side::Base, Side::With] {
         let bytes = compare.setups.of(side).remem.metadata()?.len();
         eprintln!("{side:?}: a program of {} bytes", number(bytes as f64));
-        let taken = Taken::only(bytes as f64);
-        figures.add(PROGRAM, "size of the program", Unit::Bytes, side, taken)?;
+        let taken = Measurement::value_only(bytes as f64);
+        figures.add(
+            PROGRAM,
+            "size of the program",
+            FigureUnit::Bytes,
+            side,
+            taken,
+        )?;
     }
     Ok(())
 }

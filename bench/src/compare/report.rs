@@ -1,9 +1,9 @@
 //! The result of a comparison: a table with verdicts, and a file that a later comparison can take
 //! its noise from.
 
-use super::figures::Unit;
+use super::figures::FigureUnit;
 use super::stats::{Spread, Verdict, median};
-use crate::table::{Sample, Table, ms};
+use crate::table::{LatencySample, Table, ms};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub struct Latency {
 impl Latency {
     /// The percentiles of some latencies; none without requests.
     pub fn of(nanos: Vec<u64>) -> Option<Latency> {
-        let sample = Sample::new(nanos, 1.0);
+        let sample = LatencySample::new(nanos, 1.0);
         (sample.count() > 0).then(|| Latency {
             p50: sample.percentile(50.0),
             p95: sample.percentile(95.0),
@@ -37,7 +37,7 @@ impl Latency {
 pub struct Operation {
     pub store: String,
     pub name: String,
-    pub unit: Unit,
+    pub unit: FigureUnit,
     pub base: Vec<f64>,
     pub with: Vec<f64>,
     /// The spread of the ratios of each round.
@@ -61,7 +61,7 @@ pub struct Build {
 
 /// A whole comparison, as it is stored in the file.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Report {
+pub struct ComparisonReport {
     pub base: Build,
     pub with: Build,
     pub rounds: usize,
@@ -71,8 +71,8 @@ pub struct Report {
     pub operations: Vec<Operation>,
 }
 
-impl Report {
-    pub fn read(path: &Path) -> anyhow::Result<Report> {
+impl ComparisonReport {
+    pub fn read(path: &Path) -> anyhow::Result<ComparisonReport> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
         serde_json::from_str(&text).with_context(|| format!("{} is no report", path.display()))
@@ -150,7 +150,7 @@ impl Operation {
         ];
         for micros in [&self.database_base, &self.database_with] {
             if !micros.is_empty() {
-                cells.push(Unit::ProcessorMicros.show(median(micros)));
+                cells.push(FigureUnit::ProcessorMicros.show(median(micros)));
             }
         }
         cells

@@ -1,23 +1,23 @@
 //! One round on one store: both programs get new data folders, import the corpus, serve it, and get
 //! the same requests. After each operation the other program has its turn.
 
-use super::clock::{at_rest, of_family, of_process};
+use super::clock::{of_family, of_process, wait_until_idle};
 use super::commands::{import, processor_micros};
-use super::figures::{Figures, Taken, Unit};
+use super::figures::{FigureUnit, Figures, Measurement};
 use super::meaning;
-use super::side::{Pair, Place, Side};
-use super::workloads::{Target, WORKLOADS, Workload};
-use super::{Compare, Group};
-use crate::database::Server;
-use crate::host::{Host, timed};
+use super::side::{DataPlace, Pair, Side};
+use super::workloads::{WORKLOADS, Workload, WorkloadTarget};
+use super::{Comparison, Group};
+use crate::database::PostgresServer;
+use crate::host::{ServerProcess, timed};
 use std::time::Duration;
 
 /// A round, with the figures that it adds to.
 pub struct Round<'a> {
-    pub compare: &'a Compare,
+    pub compare: &'a Comparison,
     pub figures: &'a mut Figures,
     pub store: &'static str,
-    pub server: Option<&'a Server>,
+    pub server: Option<&'a PostgresServer>,
     pub number: usize,
 }
 
@@ -27,7 +27,7 @@ impl Round<'_> {
             || self.compare.wants(Group::Import)
             || self.compare.wants(Group::Footprint)
         {
-            self.words()?;
+            self.run_workloads()?;
         }
         if let Some(models) = self.compare.models.as_deref()
             && self.compare.wants(Group::Meaning)
@@ -38,11 +38,11 @@ impl Round<'_> {
         Ok(())
     }
 
-    fn words(&mut self) -> anyhow::Result<()> {
+    fn run_workloads(&mut self) -> anyhow::Result<()> {
         let compare = self.compare;
         let server = self.server;
         let places = Pair::make(self.number, |side| {
-            Place::new(compare.setups.of(side), server)
+            DataPlace::new(compare.setups.of(side), server)
         })?;
         for side in Side::in_turn(self.number) {
             self.fill(side, places.of(side))?;
@@ -64,39 +64,44 @@ impl Round<'_> {
     }
 
     /// Imports the corpus, which is also a measured operation.
-    fn fill(&mut self, side: Side, place: &Place) -> anyhow::Result<()> {
+    fn fill(&mut self, side: Side, place: &DataPlace) -> anyhow::Result<()> {
         let command = import(place, &self.compare.corpus);
         let entries = self.compare.scale.corpus() as f64;
         if self.compare.wants(Group::Import) {
             let micros = processor_micros(command)?;
-            let taken = Taken::only(micros / entries);
+            let taken = Measurement::value_only(micros / entries);
             self.add(
                 side,
                 "import --local, an entry",
-                Unit::ProcessorMicros,
+                FigureUnit::ProcessorMicros,
                 taken,
             )?;
         } else {
             timed(command)?;
         }
-        let bytes = place.settled_bytes()?;
+        let bytes = place.bytes_after_vacuum()?;
         if self.compare.wants(Group::Footprint) {
-            let taken = Taken::only(bytes as f64 / entries);
-            self.add(side, "disk, an entry of 200 bytes", Unit::Bytes, taken)?;
+            let taken = Measurement::value_only(bytes as f64 / entries);
+            self.add(
+                side,
+                "disk, an entry of 200 bytes",
+                FigureUnit::Bytes,
+                taken,
+            )?;
         }
         Ok(())
     }
 
-    fn start(&mut self, side: Side, place: &Place) -> anyhow::Result<Host> {
+    fn start(&mut self, side: Side, place: &DataPlace) -> anyhow::Result<ServerProcess> {
         let host = place.serve()?;
         let used = of_process(host.pid())?;
-        at_rest(&host, true)?;
+        wait_until_idle(&host, true)?;
         if self.compare.wants(Group::Footprint) {
-            let taken = Taken::only(used.as_secs_f64() * 1e6);
+            let taken = Measurement::value_only(used.as_secs_f64() * 1e6);
             self.add(
                 side,
                 "start, until it is ready",
-                Unit::ProcessorMicros,
+                FigureUnit::ProcessorMicros,
                 taken,
             )?;
         }
@@ -104,17 +109,22 @@ impl Round<'_> {
         Ok(host)
     }
 
-    fn memory(&mut self, side: Side, host: &Host, name: &str) -> anyhow::Result<()> {
+    fn memory(&mut self, side: Side, host: &ServerProcess, name: &str) -> anyhow::Result<()> {
         if !self.compare.wants(Group::Footprint) {
             return Ok(());
         }
-        let taken = Taken::only(host.memory("VmRSS")? as f64);
-        self.add(side, name, Unit::Bytes, taken)
+        let taken = Measurement::value_only(host.memory("VmRSS")? as f64);
+        self.add(side, name, FigureUnit::Bytes, taken)
     }
 
     /// Measures an operation on a server: its processor time from idle to idle.
-    pub fn measure(&mut self, side: Side, host: &Host, workload: &Workload) -> anyhow::Result<()> {
-        let target = Target {
+    pub fn measure(
+        &mut self,
+        side: Side,
+        host: &ServerProcess,
+        workload: &Workload,
+    ) -> anyhow::Result<()> {
+        let target = WorkloadTarget {
             host,
             contents: &self.compare.contents,
             scale: self.compare.scale,
@@ -122,34 +132,40 @@ impl Round<'_> {
         // Without a preparation the server is still idle from its last turn.
         if let Some(prepare) = workload.prepare {
             prepare(&target)?;
-            at_rest(host, workload.writes)?;
+            wait_until_idle(host, workload.writes)?;
         }
         let database = self.database_time()?;
         let before = of_process(host.pid())?;
         let work = (workload.work)(&target)?;
-        let after = at_rest(host, workload.writes)?;
+        let after = wait_until_idle(host, workload.writes)?;
         let each = |used: Duration| used.as_secs_f64() * 1e6 / work.operations as f64;
         let database = match (database, self.database_time()?) {
             (Some(before), Some(after)) => Some(each(after.saturating_sub(before))),
             _ => None,
         };
-        let taken = Taken {
+        let taken = Measurement {
             value: each(after.saturating_sub(before)),
             nanos: work.nanos,
             database,
         };
-        self.add(side, workload.name, Unit::ProcessorMicros, taken)
+        self.add(side, workload.name, FigureUnit::ProcessorMicros, taken)
     }
 
     fn database_time(&self) -> anyhow::Result<Option<Duration>> {
         self.server
-            .and_then(Server::postmaster)
+            .and_then(PostgresServer::postmaster)
             .map(of_family)
             .transpose()
     }
 
     /// Adds a value of this round.
-    pub fn add(&mut self, side: Side, name: &str, unit: Unit, taken: Taken) -> anyhow::Result<()> {
+    pub fn add(
+        &mut self,
+        side: Side,
+        name: &str,
+        unit: FigureUnit,
+        taken: Measurement,
+    ) -> anyhow::Result<()> {
         self.figures.add(self.store, name, unit, side, taken)
     }
 }

@@ -17,7 +17,7 @@ pub enum Scale {
 
 impl Scale {
     /// A count of the normal scale, converted to this one.
-    pub fn times(self, count: usize) -> usize {
+    pub fn scaled(self, count: usize) -> usize {
         match self {
             Scale::Small => count.div_ceil(10),
             Scale::Normal => count,
@@ -28,12 +28,12 @@ impl Scale {
 
     /// The number of entries of the memory that is read.
     pub fn corpus(self) -> usize {
-        self.times(5_000)
+        self.scaled(5_000)
     }
 
     /// The number of entries where instructions are counted: a simulated processor is slow.
     pub fn corpus_of_commands(self) -> usize {
-        self.times(500)
+        self.scaled(500)
     }
 
     pub fn rounds(self) -> usize {
@@ -63,7 +63,7 @@ pub enum Group {
 
 /// The stores that a comparison uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Store {
+pub enum StoreChoice {
     Sqlite,
     Postgres,
     Both,
@@ -71,7 +71,7 @@ pub enum Store {
 
 /// The quantity that a comparison measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Count {
+pub enum CountMode {
     /// Processor time of the server, user and system.
     Time,
     /// Instructions of single commands, without a server.

@@ -2,8 +2,8 @@
 //! and one round, and removed after it.
 
 use crate::Setup;
-use crate::database::{Database, Server};
-use crate::host::{self, Host};
+use crate::database::{BenchDatabase, PostgresServer};
+use crate::host::{self, ServerProcess};
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,25 +70,28 @@ impl<T> Pair<T> {
 }
 
 /// An empty data folder, and an empty database if memory is stored on PostgreSQL.
-pub struct Place<'a> {
+pub struct DataPlace<'a> {
     setup: &'a Setup,
     folder: PathBuf,
-    database: Option<(Database<'a>, String)>,
+    database: Option<(BenchDatabase<'a>, String)>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> DataPlace<'a> {
     /// Makes a data folder for the program of `setup`; the program itself prepares the database.
-    pub fn new(setup: &'a Setup, server: Option<&'a Server>) -> anyhow::Result<Place<'a>> {
-        let folder = setup.fresh("compare-")?;
+    pub fn new(
+        setup: &'a Setup,
+        server: Option<&'a PostgresServer>,
+    ) -> anyhow::Result<DataPlace<'a>> {
+        let folder = setup.new_folder("compare-")?;
         let database = match server {
             Some(server) => {
-                let database = server.fresh()?;
+                let database = server.new_database()?;
                 let url = database.migrate(setup)?;
                 Some((database, url))
             }
             None => None,
         };
-        Ok(Place {
+        Ok(DataPlace {
             setup,
             folder,
             database,
@@ -110,10 +113,10 @@ impl<'a> Place<'a> {
     }
 
     /// Starts a server on this data folder. The test seams add the workflow that `runs` uses.
-    pub fn serve(&self) -> anyhow::Result<Host> {
+    pub fn serve(&self) -> anyhow::Result<ServerProcess> {
         let mut options = self.options();
         options.push("--enable-test-seams");
-        Host::start_with(self.setup, &self.folder, &options)
+        ServerProcess::start_with(self.setup, &self.folder, &options)
     }
 
     fn options(&self) -> Vec<&str> {
@@ -124,15 +127,15 @@ impl<'a> Place<'a> {
 
     /// The bytes on disk. A database is vacuumed before, so that plans and sizes do not depend on
     /// the time of its own vacuum.
-    pub fn settled_bytes(&self) -> anyhow::Result<u64> {
+    pub fn bytes_after_vacuum(&self) -> anyhow::Result<u64> {
         match &self.database {
-            Some((database, _)) => database.settle(),
+            Some((database, _)) => database.vacuum(),
             None => host::bytes_below(&self.folder),
         }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for DataPlace<'_> {
     fn drop(&mut self) {
         // If this fails, the folder is removed at the end of the whole run.
         let _ = std::fs::remove_dir_all(&self.folder);

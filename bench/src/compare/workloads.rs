@@ -1,13 +1,13 @@
 //! The requests to a running server: one row for each operation that is compared. The corpus is in
 //! the memory `bench` before; every text and every query is derived from its number.
 
-use super::drive;
+use super::fixed_load;
 use super::{Group, Scale};
 use crate::client::{Client, Request, memory};
 use crate::consolidate;
 use crate::corpus::{Contents, MEMORY};
-use crate::host::{Host, KEY};
-use crate::reads::{Read, Words};
+use crate::host::{KEY, ServerProcess};
+use crate::reads::{QueryWords, ReadOperation};
 use crate::runs;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -26,22 +26,22 @@ const WARM_UP: usize = 50_000_000;
 const JOB_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// The server that a workload uses, and the texts for it.
-pub struct Target<'a> {
-    pub host: &'a Host,
+pub struct WorkloadTarget<'a> {
+    pub host: &'a ServerProcess,
     pub contents: &'a Contents,
     pub scale: Scale,
 }
 
 /// The result of a workload.
-pub struct Work {
+pub struct WorkloadResult {
     /// The number of operations that the processor time is divided by.
     pub operations: usize,
     /// The latency of each request in nanoseconds.
     pub nanos: Vec<u64>,
 }
 
-type Prepare = fn(&Target) -> anyhow::Result<()>;
-type Do = fn(&Target) -> anyhow::Result<Work>;
+type Preparation = fn(&WorkloadTarget) -> anyhow::Result<()>;
+type WorkloadFn = fn(&WorkloadTarget) -> anyhow::Result<WorkloadResult>;
 
 /// An operation to compare.
 pub struct Workload {
@@ -50,11 +50,16 @@ pub struct Workload {
     /// True if it leaves work to passes, which is measured with it.
     pub writes: bool,
     /// A preparation that is not measured.
-    pub prepare: Option<Prepare>,
-    pub work: Do,
+    pub prepare: Option<Preparation>,
+    pub work: WorkloadFn,
 }
 
-const fn read(name: &'static str, group: Group, prepare: Option<Prepare>, work: Do) -> Workload {
+const fn read(
+    name: &'static str,
+    group: Group,
+    prepare: Option<Preparation>,
+    work: WorkloadFn,
+) -> Workload {
     Workload {
         name,
         group,
@@ -64,7 +69,12 @@ const fn read(name: &'static str, group: Group, prepare: Option<Prepare>, work: 
     }
 }
 
-const fn write(name: &'static str, group: Group, prepare: Option<Prepare>, work: Do) -> Workload {
+const fn write(
+    name: &'static str,
+    group: Group,
+    prepare: Option<Preparation>,
+    work: WorkloadFn,
+) -> Workload {
     Workload {
         name,
         group,
@@ -79,22 +89,22 @@ const fn write(name: &'static str, group: Group, prepare: Option<Prepare>, work:
 #[rustfmt::skip]
 pub const WORKLOADS: [Workload; 14] = [
     read("search, the first after a start", Group::Searches, None,
-        |t| reads(t, Read::Search(Words::Rare), 1)),
-    read("get", Group::Gets, Some(|t| warm(t, Read::Get, 250)),
-        |t| reads(t, Read::Get, 2_500)),
-    read("list, limit 100", Group::Lists, Some(|t| warm(t, Read::List(100), 50)),
-        |t| reads(t, Read::List(100), 600)),
+        |t| reads(t, ReadOperation::Search(QueryWords::Rare), 1)),
+    read("get", Group::Gets, Some(|t| warm_up(t, ReadOperation::Get, 250)),
+        |t| reads(t, ReadOperation::Get, 2_500)),
+    read("list, limit 100", Group::Lists, Some(|t| warm_up(t, ReadOperation::List(100), 50)),
+        |t| reads(t, ReadOperation::List(100), 600)),
     read("search, 2 rare words", Group::Searches,
-        Some(|t| warm(t, Read::Search(Words::Rare), 60)),
-        |t| reads(t, Read::Search(Words::Rare), 600)),
+        Some(|t| warm_up(t, ReadOperation::Search(QueryWords::Rare), 60)),
+        |t| reads(t, ReadOperation::Search(QueryWords::Rare), 600)),
     read("search, a question", Group::Searches,
-        Some(|t| warm(t, Read::Search(Words::Question), 40)),
-        |t| reads(t, Read::Search(Words::Question), 400)),
+        Some(|t| warm_up(t, ReadOperation::Search(QueryWords::Question), 40)),
+        |t| reads(t, ReadOperation::Search(QueryWords::Question), 400)),
     read("search, 3 common words", Group::Searches,
-        Some(|t| warm(t, Read::Search(Words::Common), 20)),
-        |t| reads(t, Read::Search(Words::Common), 200)),
+        Some(|t| warm_up(t, ReadOperation::Search(QueryWords::Common), 20)),
+        |t| reads(t, ReadOperation::Search(QueryWords::Common), 200)),
     read("recall, 800 tokens", Group::Recall, Some(|t| recalls(t, WARM_UP, 20).map(|_| ())),
-        |t| recalls(t, 0, t.scale.times(300))),
+        |t| recalls(t, 0, t.scale.scaled(300))),
     write("put, 1 client", Group::Puts, Some(|t| puts(t, WARM_UP, 1, 50).map(|_| ())),
         |t| puts(t, 1_000_000, 1, 600)),
     write("put, 8 clients", Group::Puts, None, |t| puts(t, 2_000_000, 8, 1_600)),
@@ -114,23 +124,27 @@ pub const WORKLOADS: [Workload; 14] = [
 /// The memory that passes work over; some of its entries say the same.
 const DUPLICATES: &str = "duplicates";
 
-fn reads(target: &Target, read: Read, count: usize) -> anyhow::Result<Work> {
-    send(target, 1, target.scale.times(count), |n| {
+fn reads(
+    target: &WorkloadTarget,
+    read: ReadOperation,
+    count: usize,
+) -> anyhow::Result<WorkloadResult> {
+    send(target, 1, target.scale.scaled(count), |n| {
         read.request(target.contents, target.scale.corpus(), n)
     })
 }
 
-fn warm(target: &Target, read: Read, count: usize) -> anyhow::Result<()> {
-    send(target, 1, target.scale.times(count), |n| {
+fn warm_up(target: &WorkloadTarget, read: ReadOperation, count: usize) -> anyhow::Result<()> {
+    send(target, 1, target.scale.scaled(count), |n| {
         read.request(target.contents, target.scale.corpus(), WARM_UP + n)
     })
     .map(|_| ())
 }
 
-fn recalls(target: &Target, first: usize, count: usize) -> anyhow::Result<Work> {
+fn recalls(target: &WorkloadTarget, first: usize, count: usize) -> anyhow::Result<WorkloadResult> {
     send(target, 1, count, |n| {
-        let words = Words::Question
-            .telling(target.contents, first + n)
+        let words = QueryWords::Question
+            .content_words(target.contents, first + n)
             .join(" ");
         let query = format!("what did they do about the {words}?");
         let body = json!({"query": query, "tokenBudget": RECALL_TOKENS, "abstain": false});
@@ -138,19 +152,24 @@ fn recalls(target: &Target, first: usize, count: usize) -> anyhow::Result<Work> 
     })
 }
 
-fn puts(target: &Target, first: usize, clients: usize, count: usize) -> anyhow::Result<Work> {
-    send(target, clients, target.scale.times(count), |n| {
+fn puts(
+    target: &WorkloadTarget,
+    first: usize,
+    clients: usize,
+    count: usize,
+) -> anyhow::Result<WorkloadResult> {
+    send(target, clients, target.scale.scaled(count), |n| {
         let body = json!({"content": target.contents.at(first + n)}).to_string();
         Request::post(KEY, &memory("puts", "entries"), &body)
     })
 }
 
-fn batches(target: &Target, first: usize, count: usize) -> anyhow::Result<Work> {
-    let work = send(target, 1, target.scale.times(count), |n| {
+fn batches(target: &WorkloadTarget, first: usize, count: usize) -> anyhow::Result<WorkloadResult> {
+    let work = send(target, 1, target.scale.scaled(count), |n| {
         let texts = (0..BATCH).map(|row| target.contents.at(first + n * BATCH + row));
         batch("batches", texts)
     })?;
-    Ok(Work {
+    Ok(WorkloadResult {
         operations: work.operations * BATCH,
         ..work
     })
@@ -165,10 +184,10 @@ pub fn batch(name: &str, texts: impl Iterator<Item = String>) -> Request {
 
 /// The number of entries of the memory that passes work over.
 fn duplicates(scale: Scale) -> usize {
-    scale.times(20) * BATCH
+    scale.scaled(20) * BATCH
 }
 
-fn fill_with_duplicates(target: &Target) -> anyhow::Result<()> {
+fn fill_with_duplicates(target: &WorkloadTarget) -> anyhow::Result<()> {
     let texts = consolidate::texts(target.contents, duplicates(target.scale));
     let mut client = Client::connect(target.host.address())?;
     for page in texts.chunks(BATCH) {
@@ -177,11 +196,11 @@ fn fill_with_duplicates(target: &Target) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn whole_runs(target: &Target, count: usize) -> anyhow::Result<Work> {
-    let count = target.scale.times(count);
+fn whole_runs(target: &WorkloadTarget, count: usize) -> anyhow::Result<WorkloadResult> {
+    let count = target.scale.scaled(count);
     let address = target.host.address();
-    let nanos = drive::work(4, count, || runs::one(address, WORKFLOW))?;
-    Ok(Work {
+    let nanos = fixed_load::work(4, count, || runs::run_client(address, WORKFLOW))?;
+    Ok(WorkloadResult {
         operations: count,
         nanos,
     })
@@ -189,19 +208,19 @@ fn whole_runs(target: &Target, count: usize) -> anyhow::Result<Work> {
 
 /// Sends requests from several clients at once.
 pub fn send(
-    target: &Target,
+    target: &WorkloadTarget,
     clients: usize,
     count: usize,
     request: impl Fn(usize) -> Request + Sync,
-) -> anyhow::Result<Work> {
-    let nanos = drive::requests(target.host.address(), clients, count, request)?;
-    Ok(Work {
+) -> anyhow::Result<WorkloadResult> {
+    let nanos = fixed_load::requests(target.host.address(), clients, count, request)?;
+    Ok(WorkloadResult {
         operations: count,
         nanos,
     })
 }
 
-fn distill(target: &Target) -> anyhow::Result<Work> {
+fn distill(target: &WorkloadTarget) -> anyhow::Result<WorkloadResult> {
     let budget = duplicates(target.scale) * DIGEST_TOKENS_AN_ENTRY;
     pass(
         target,
@@ -212,7 +231,12 @@ fn distill(target: &Target) -> anyhow::Result<Work> {
 }
 
 /// Runs a pass over a memory and waits for the end of its job.
-fn pass(target: &Target, name: &str, memory_ref: &str, options: Value) -> anyhow::Result<Work> {
+fn pass(
+    target: &WorkloadTarget,
+    name: &str,
+    memory_ref: &str,
+    options: Value,
+) -> anyhow::Result<WorkloadResult> {
     let begun = Instant::now();
     let mut client = Client::connect(target.host.address())?;
     let path = format!("/v1/host/remembrancer/passes/{name}/run");
@@ -224,7 +248,7 @@ fn pass(target: &Target, name: &str, memory_ref: &str, options: Value) -> anyhow
         let job: Value = serde_json::from_slice(client.send(&ask)?)?;
         match job["state"].as_str() {
             Some("done") => {
-                return Ok(Work {
+                return Ok(WorkloadResult {
                     operations: 1,
                     nanos: vec![begun.elapsed().as_nanos() as u64],
                 });

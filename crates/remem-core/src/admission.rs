@@ -35,7 +35,7 @@ pub struct Admission<'a> {
     pub redactor: &'a Redactor,
     /// `redactor.fingerprint(..)`. It is stored with the entry, so that readers know whether the
     /// entry must be redacted again.
-    pub scan: u64,
+    pub redaction_fingerprint: u64,
     pub now: Timestamp,
 }
 
@@ -91,7 +91,7 @@ pub struct Admitted {
     facets: Facets,
     origin: Option<Origin>,
     flags: Vec<ShapeKind>,
-    scan: u64,
+    redaction_fingerprint: u64,
 }
 
 /// The tag of entries from untrusted sources. It is part of the entry wherever it is sent, because
@@ -125,9 +125,9 @@ impl Admission<'_> {
         if let Some(origin) = &draft.origin {
             check_name(self.redactor, "id", origin.id.as_str())?;
         }
-        self.early_bounds(&draft)?;
-        if !draft.tier.produces(draft.typology) {
-            return Err(Rejection::NoSuchCell {
+        self.check_input_bounds(&draft)?;
+        if !draft.tier.allows(draft.typology) {
+            return Err(Rejection::UnsupportedTierTypology {
                 tier: draft.tier.as_str(),
                 typology: draft.typology.as_str(),
             });
@@ -137,13 +137,13 @@ impl Admission<'_> {
         }
         let mut flags = BTreeSet::new();
         let content = self.clean(&draft.content, &mut flags);
-        let (facets, tags) = self.facets(&draft)?;
+        let (facets, tags) = self.check_facets(&draft)?;
         let tags = self.tags(&tags, &mut flags)?;
         let metadata = draft
             .metadata
             .map(|map| self.metadata(map, &mut flags))
             .transpose()?;
-        bound(
+        check_limit(
             "content",
             "bytes",
             content.as_str().len(),
@@ -161,16 +161,16 @@ impl Admission<'_> {
             facets,
             origin: draft.origin,
             flags: flags.into_iter().collect(),
-            scan: self.scan,
+            redaction_fingerprint: self.redaction_fingerprint,
         })
     }
 
     /// Checks and redacts the text of a new rule.
-    pub fn rule(&self, text: &str) -> Result<RuleText, Rejection> {
+    pub fn admit_rule(&self, text: &str) -> Result<RuleText, Rejection> {
         if text.is_empty() {
             return Err(Rejection::Empty { field: "body" });
         }
-        bound("body", "bytes", text.len(), self.policy.content_bytes_max)?;
+        check_limit("body", "bytes", text.len(), self.policy.content_bytes_max)?;
         Ok(RuleText(
             self.clean(&text.replace('\0', " "), &mut BTreeSet::new()),
         ))
@@ -179,14 +179,14 @@ impl Admission<'_> {
     /// Redacts the text of a stored rule by the current redaction rules. Nothing is refused, for
     /// the reason given at `readmit`.
     #[must_use]
-    pub fn rule_again(&self, text: &str) -> RuleText {
+    pub fn readmit_rule(&self, text: &str) -> RuleText {
         RuleText(self.clean(text, &mut BTreeSet::new()))
     }
 
     /// Redacts a short stored text (a tag, a label, the name of an action) by the current rules,
     /// and cuts it to the length of a tag if a marker made it longer.
     #[must_use]
-    pub fn short_text(&self, text: &str) -> String {
+    pub fn redact_short_text(&self, text: &str) -> String {
         let mut flags = BTreeSet::new();
         let clean = self.clean(text, &mut flags);
         if clean.as_str() == text {
@@ -200,7 +200,7 @@ impl Admission<'_> {
     /// secret, a validity window is well formed and belongs to a statement, and a slot is not given
     /// for an episode. Trust and the untrusted tag are then made to agree; the lower of the two
     /// counts.
-    fn facets(&self, draft: &Draft) -> Result<(Facets, Vec<String>), Rejection> {
+    fn check_facets(&self, draft: &Draft) -> Result<(Facets, Vec<String>), Rejection> {
         let mut facets = draft.facets.clone();
         let mut tags = draft.tags.clone();
         if (draft.tier == Tier::Interaction) != facets.interaction.is_some() {
@@ -262,15 +262,15 @@ impl Admission<'_> {
     /// Redacts every text of a record. This is the only constructor of `RecordBody`. The caller
     /// checks the size limits of its kind of record.
     #[must_use]
-    pub fn record(&self, body: Map<String, Value>) -> RecordBody {
+    pub fn redact_record(&self, body: Map<String, Value>) -> RecordBody {
         RecordBody(self.clean_map(body, &mut BTreeSet::new()))
     }
 
     /// Checks and redacts tags that are stored outside an entry, by the rules for tags of entries.
-    pub fn tag_texts(&self, tags: &[String]) -> Result<Vec<String>, Rejection> {
-        bound("tags", "items", tags.len(), self.policy.tags_max)?;
+    pub fn admit_tags(&self, tags: &[String]) -> Result<Vec<String>, Rejection> {
+        check_limit("tags", "items", tags.len(), self.policy.tags_max)?;
         for tag in tags {
-            bound(
+            check_limit(
                 "tags",
                 "characters",
                 tag.chars().count(),
@@ -288,8 +288,14 @@ impl Admission<'_> {
     /// (a secret registered since, a newer table of shapes, a stricter policy) is shown as it would
     /// be stored today.
     #[must_use]
-    pub fn review(&self, mut entry: Entry) -> Entry {
-        if entry.scan == sabotage!("no-second-look-on-read", self.scan, entry.scan) {
+    pub fn redact_for_reader(&self, mut entry: Entry) -> Entry {
+        if entry.redaction_fingerprint
+            == sabotage!(
+                "no-second-look-on-read",
+                self.redaction_fingerprint,
+                entry.redaction_fingerprint
+            )
+        {
             return entry;
         }
         let mut flags = BTreeSet::new();
@@ -340,7 +346,7 @@ impl Admission<'_> {
             facets,
             origin: None,
             flags: flags.into_iter().collect(),
-            scan: self.scan,
+            redaction_fingerprint: self.redaction_fingerprint,
         }
     }
 
@@ -359,7 +365,7 @@ impl Admission<'_> {
 
     /// Bounds the work of redaction itself. These limits are generous; the real ones are checked on
     /// the redacted result.
-    fn early_bounds(&self, draft: &Draft) -> Result<(), Rejection> {
+    fn check_input_bounds(&self, draft: &Draft) -> Result<(), Rejection> {
         if draft.content.is_empty() {
             return Err(Rejection::Empty { field: "content" });
         }
@@ -370,17 +376,17 @@ impl Admission<'_> {
             });
         }
         if draft.content.len() > self.policy.content_bytes_max.saturating_mul(2) {
-            return bound(
+            return check_limit(
                 "content",
                 "bytes",
                 draft.content.len(),
                 self.policy.content_bytes_max,
             );
         }
-        bound("subjects", "items", draft.subjects.len(), SUBJECTS_MAX)?;
-        bound("tags", "items", draft.tags.len(), self.policy.tags_max)?;
+        check_limit("subjects", "items", draft.subjects.len(), SUBJECTS_MAX)?;
+        check_limit("tags", "items", draft.tags.len(), self.policy.tags_max)?;
         for tag in &draft.tags {
-            bound(
+            check_limit(
                 "tags",
                 "characters",
                 tag.chars().count(),
@@ -388,7 +394,7 @@ impl Admission<'_> {
             )?;
         }
         if let Some(map) = &draft.metadata {
-            bound(
+            check_limit(
                 "metadata",
                 "levels",
                 depth_of_map(map),
@@ -423,7 +429,7 @@ impl Admission<'_> {
                 self.clean(tag, flags),
                 Redactor::empty().clean(tag, crate::ShapePolicy::Off).text
             );
-            bound(
+            check_limit(
                 "tags",
                 "characters",
                 clean.as_str().chars().count(),
@@ -442,7 +448,7 @@ impl Admission<'_> {
         flags: &mut BTreeSet<ShapeKind>,
     ) -> Result<String, Rejection> {
         let text = Value::Object(self.clean_map(map, flags)).to_string();
-        bound(
+        check_limit(
             "metadata",
             "bytes",
             text.len(),
@@ -482,7 +488,7 @@ impl Admission<'_> {
             Value::Number(number)
                 if self
                     .redactor
-                    .touches(&number.to_string(), self.policy.shapes) =>
+                    .has_findings(&number.to_string(), self.policy.shapes) =>
             {
                 Value::String(self.clean(&number.to_string(), flags).into_string())
             }
@@ -491,7 +497,7 @@ impl Admission<'_> {
     }
 }
 
-fn bound(
+fn check_limit(
     field: &'static str,
     unit: &'static str,
     actual: usize,
@@ -584,8 +590,8 @@ impl Admitted {
     }
     /// The fingerprint of the redaction rules that it passed.
     #[must_use]
-    pub fn scan(&self) -> u64 {
-        self.scan
+    pub fn redaction_fingerprint(&self) -> u64 {
+        self.redaction_fingerprint
     }
 }
 
@@ -621,7 +627,7 @@ mod tests {
         Admission {
             policy: &policy,
             redactor: &redactor,
-            scan: 7,
+            redaction_fingerprint: 7,
             now: Timestamp(1_000),
         }
         .admit(&scope("m"), draft)
@@ -674,7 +680,7 @@ mod tests {
             metadata,
             json!({"[REDACTED:db]": 1, "deep": [{"pw": "x [REDACTED:db]"}], "n": "[REDACTED:pin]", "ok": 42})
         );
-        assert_eq!(admitted.scan(), 7);
+        assert_eq!(admitted.redaction_fingerprint(), 7);
     }
 
     /// An entry that was written before its secret was registered.
@@ -691,11 +697,11 @@ mod tests {
             tier: Tier::default(),
             typology: Typology::default(),
             facets: Facets::default(),
-            visible: crate::entry::RevRange {
+            visible: crate::entry::RevisionRange {
                 from: crate::Revision(1),
                 to: None,
             },
-            scan: 1,
+            redaction_fingerprint: 1,
         }
     }
 
@@ -707,17 +713,17 @@ mod tests {
         let admission = |scan| Admission {
             policy: &policy,
             redactor: &redactor,
-            scan,
+            redaction_fingerprint: scan,
             now: Timestamp(0),
         };
-        let shown = admission(2).review(entry.clone());
+        let shown = admission(2).redact_for_reader(entry.clone());
         assert_eq!(
             (shown.content.as_str(), &shown.tags[..]),
             ("it is [REDACTED:db]", &["[REDACTED:db]".to_owned()][..])
         );
         assert_eq!(shown.metadata.as_ref().unwrap()["pw"], "[REDACTED:db]");
         assert_eq!(
-            admission(1).review(entry.clone()),
+            admission(1).redact_for_reader(entry.clone()),
             entry,
             "the same rules need no second look"
         );
@@ -731,7 +737,7 @@ mod tests {
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,
-            scan: 2,
+            redaction_fingerprint: 2,
             now: Timestamp(9),
         };
         let entry = Entry {
@@ -745,15 +751,19 @@ mod tests {
             tier: Tier::Session,
             typology: Typology::Episodic,
             facets: Facets::default(),
-            visible: crate::entry::RevRange {
+            visible: crate::entry::RevisionRange {
                 from: crate::Revision(1),
                 to: None,
             },
-            scan: 1,
+            redaction_fingerprint: 1,
         };
         let admitted = admission.readmit(&TenantId::parse("t").unwrap(), entry);
         assert_eq!(
-            (admitted.scan(), admitted.tier(), admitted.expires_at()),
+            (
+                admitted.redaction_fingerprint(),
+                admitted.tier(),
+                admitted.expires_at()
+            ),
             (2, Tier::Session, Some(Timestamp(1)))
         );
         assert_eq!(
@@ -799,7 +809,7 @@ mod tests {
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,
-            scan: 0,
+            redaction_fingerprint: 0,
             now: Timestamp(0),
         };
         let error = admission
@@ -885,18 +895,21 @@ mod tests {
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,
-            scan: 2,
+            redaction_fingerprint: 2,
             now: Timestamp(0),
         };
         for (field, facets) in secret_names() {
             let entry = Entry { facets, ..stored() };
-            let shown = admission.review(entry.clone());
+            let shown = admission.redact_for_reader(entry.clone());
             let kept = admission.readmit(&TenantId::parse("t").unwrap(), entry);
             for facets in [&shown.facets, kept.facets()] {
                 assert!(!format!("{facets:?}").contains("hunter2"), "{field}");
             }
         }
-        assert_eq!(admission.review(stored()).facets, stored().facets);
+        assert_eq!(
+            admission.redact_for_reader(stored()).facets,
+            stored().facets
+        );
     }
 
     #[test]
@@ -970,7 +983,7 @@ mod tests {
         };
         assert!(matches!(
             check(episode).unwrap_err(),
-            Rejection::NoSuchCell { .. }
+            Rejection::UnsupportedTierTypology { .. }
         ));
     }
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 /// A request to install an agent: the manifest, and facts about the pack that it comes from.
 #[derive(Clone, Default)]
-pub struct Install {
+pub struct InstallRequest {
     pub manifest: Map<String, Value>,
     /// The pack that the agent comes from; `local` by default.
     pub pack_name: Option<String>,
@@ -54,8 +54,8 @@ impl std::fmt::Debug for Agent {
 
 impl Agent {
     /// Checks a request to install an agent. The error names a field and a rule, never a value.
-    pub fn new(install: Install, policy: &Policy) -> Result<Agent, Rejection> {
-        let Install {
+    pub fn new(install: InstallRequest, policy: &Policy) -> Result<Agent, Rejection> {
+        let InstallRequest {
             manifest,
             pack_name,
             pack_version,
@@ -103,7 +103,7 @@ impl Agent {
 
     /// Restores an agent from its stored body.
     #[must_use]
-    pub fn stored(id: String, body: Map<String, Value>) -> Agent {
+    pub fn from_stored(id: String, body: Map<String, Value>) -> Agent {
         Agent { id, body }
     }
 
@@ -213,7 +213,7 @@ impl Agent {
 
     /// The confidence below which a decision should be escalated.
     #[must_use]
-    pub fn threshold(&self) -> Option<f64> {
+    pub fn confidence_threshold(&self) -> Option<f64> {
         self.field("confidence")?.get("defaultThreshold")?.as_f64()
     }
 
@@ -280,7 +280,11 @@ impl Agent {
 
     /// Everything the agent asks for that this host lacks: packs, then capabilities, each once.
     #[must_use]
-    pub fn degraded(&self, installed: &[Agent], capabilities: &Capabilities) -> Vec<String> {
+    pub fn missing_requirements(
+        &self,
+        installed: &[Agent],
+        capabilities: &Capabilities,
+    ) -> Vec<String> {
         let packs = self.missing_peers(installed).map(|(name, _)| name);
         let mut missing: Vec<String> = Vec::new();
         for name in packs.chain(
@@ -327,7 +331,7 @@ mod tests {
             .collect();
         let manifest = manifest.as_object().unwrap().clone();
         Agent::new(
-            Install {
+            InstallRequest {
                 manifest,
                 pack_name: Some(pack.to_owned()),
                 pack_version: None,
@@ -340,9 +344,9 @@ mod tests {
     #[test]
     fn what_nobody_says_has_a_default() {
         let manifest = json!({"agentId": "local.a.b", "persona": "P", "modelClass": "general", "systemPrompt": "Be brief."});
-        let install = Install {
+        let install = InstallRequest {
             manifest: manifest.as_object().unwrap().clone(),
-            ..Install::default()
+            ..InstallRequest::default()
         };
         let agent = Agent::new(install, &Policy::default()).unwrap();
         assert_eq!(
@@ -353,13 +357,13 @@ mod tests {
             (
                 agent.tools().count(),
                 agent.has_handoff_schemas(),
-                agent.threshold()
+                agent.confidence_threshold()
             ),
             (0, false, None)
         );
         assert_eq!((agent.memory_shape(), agent.description()), (None, None));
         assert!(agent.prompt() == Prompt::Text("Be brief."));
-        let again = Agent::stored(agent.id().to_owned(), agent.body().clone());
+        let again = Agent::from_stored(agent.id().to_owned(), agent.body().clone());
         assert_eq!(again, agent);
         assert!(!format!("{agent:?}").contains("brief"));
     }
@@ -368,12 +372,12 @@ mod tests {
     fn what_is_stored_is_read_as_it_is() {
         let marked = json!({"packName": "[R]", "peers": 7, "manifest": {"persona": "[R]", "modelClass": "[R]", "confidence": {"defaultThreshold": "[R]"},
             "memoryShape": "[R]", "toolAllowlist": ["[R]", 1], "systemPromptRef": "a.md"}});
-        let agent = Agent::stored("local.a.b".into(), marked.as_object().unwrap().clone());
+        let agent = Agent::from_stored("local.a.b".into(), marked.as_object().unwrap().clone());
         assert_eq!(
             (
                 agent.persona(),
                 agent.label(),
-                agent.threshold(),
+                agent.confidence_threshold(),
                 agent.memory_shape()
             ),
             ("[R]", "[R]", None, None)
@@ -400,9 +404,9 @@ mod tests {
             .map(|pack| agent(&format!("local.of.{pack}"), pack, json!({}), &[]).unwrap());
         assert_eq!(wants.check_peers(&others), Ok(()));
         let none = Capabilities::compute(Facts::default());
-        assert_eq!(wants.degraded(&others, &none), ["nice"]);
+        assert_eq!(wants.missing_requirements(&others, &none), ["nice"]);
         assert_eq!(
-            wants.degraded(&[], &none),
+            wants.missing_requirements(&[], &none),
             ["needed", "nice", "own"],
             "what went away since is missing, too"
         );
@@ -414,7 +418,7 @@ mod tests {
         let asks = agent("local.a.b", "own", asks, &[("nice", true)]).unwrap();
         let none = Capabilities::compute(Facts::default());
         assert_eq!(
-            asks.degraded(&[], &none),
+            asks.missing_requirements(&[], &none),
             [
                 "nice",
                 "memory.search",
@@ -428,7 +432,7 @@ mod tests {
             ..Facts::default()
         });
         assert_eq!(
-            asks.degraded(&[], &some),
+            asks.missing_requirements(&[], &some),
             ["nice", "aiProviders.toolCalling"]
         );
     }

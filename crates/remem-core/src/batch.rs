@@ -7,14 +7,14 @@
 mod change;
 mod links;
 
-pub use change::{ActionText, Cause, Change, Closing, Reason, StoredText};
+pub use change::{ActionText, Cause, Change, ClosingReason, RetireReason, StoredText};
 
 use crate::admission::Admitted;
 use crate::embedding::{Embedding, ModelId};
 use crate::entry::Entry;
 use crate::event::EventBody;
 use crate::ids::{Actor, EntryId, MemoryRef, PrincipalId, Revision, RunId, TenantId, Timestamp};
-use crate::record::{Precondition, RECORD_KEY_BYTES_MAX, RecordBody, RecordKind, Ties};
+use crate::record::{Precondition, RECORD_KEY_BYTES_MAX, RecordBody, RecordKind, RecordLinks};
 use crate::trust::Evidence;
 
 /// The changes that one transaction makes to the memory of one tenant.
@@ -27,14 +27,14 @@ pub struct Batch {
     run: Option<RunId>,
     idempotency: Option<Idempotency>,
     fence: Option<Fence>,
-    expectations: Vec<Expectation>,
-    records: Vec<RecordExpectation>,
+    expectations: Vec<EntryExpectation>,
+    record_expectations: Vec<RecordExpectation>,
     changes: Vec<Change>,
 }
 
 /// A condition on an entry. If it does not hold when the batch is applied, nothing of the batch is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expectation {
+pub struct EntryExpectation {
     pub memory_ref: MemoryRef,
     /// The entry that must still be part of the memory …
     pub id: EntryId,
@@ -86,14 +86,14 @@ impl Batch {
             idempotency: None,
             fence: None,
             expectations: Vec::new(),
-            records: Vec::new(),
+            record_expectations: Vec::new(),
             changes: Vec::new(),
         }
     }
 
     /// Sets the principal that acts.
     #[must_use]
-    pub fn by(mut self, principal: PrincipalId) -> Batch {
+    pub fn with_principal(mut self, principal: PrincipalId) -> Batch {
         self.principal = Some(principal);
         self
     }
@@ -129,8 +129,13 @@ impl Batch {
 
     /// Makes the batch depend on an entry that is still there as that revision wrote it.
     #[must_use]
-    pub fn expect(mut self, memory_ref: MemoryRef, id: EntryId, written_at: Revision) -> Batch {
-        self.expectations.push(Expectation {
+    pub fn expect_entry(
+        mut self,
+        memory_ref: MemoryRef,
+        id: EntryId,
+        written_at: Revision,
+    ) -> Batch {
+        self.expectations.push(EntryExpectation {
             memory_ref,
             id,
             written_at,
@@ -146,7 +151,7 @@ impl Batch {
         key: String,
         precondition: Precondition,
     ) -> Batch {
-        self.records.push(RecordExpectation {
+        self.record_expectations.push(RecordExpectation {
             kind,
             key,
             precondition,
@@ -161,7 +166,7 @@ impl Batch {
     /// carry data from one tenant to another.
     #[must_use]
     pub fn put(self, id: EntryId, admitted: Admitted) -> Batch {
-        self.put_by(id, admitted, Cause::default())
+        self.put_caused_by(id, admitted, Cause::default())
     }
 
     /// As `put`, and notes the node and agent of the run that caused it.
@@ -169,8 +174,8 @@ impl Batch {
     /// # Panics
     /// As `put`.
     #[must_use]
-    pub fn put_by(self, id: EntryId, admitted: Admitted, cause: Cause) -> Batch {
-        self.put_whole(id, admitted, cause, Vec::new())
+    pub fn put_caused_by(self, id: EntryId, admitted: Admitted, cause: Cause) -> Batch {
+        self.push_put(id, admitted, cause, Vec::new())
     }
 
     /// As `put`, for a text that was made from other entries.
@@ -178,16 +183,16 @@ impl Batch {
     /// # Panics
     /// As `put`.
     #[must_use]
-    pub fn put_from(
+    pub fn put_derived(
         self,
         id: EntryId,
         admitted: Admitted,
         sources: Vec<(MemoryRef, EntryId)>,
     ) -> Batch {
-        self.put_whole(id, admitted, Cause::default(), sources)
+        self.push_put(id, admitted, Cause::default(), sources)
     }
 
-    fn put_whole(
+    fn push_put(
         mut self,
         id: EntryId,
         admitted: Admitted,
@@ -214,7 +219,7 @@ impl Batch {
         mut self,
         memory_ref: MemoryRef,
         id: EntryId,
-        reason: Reason,
+        reason: RetireReason,
         by: EntryId,
     ) -> Batch {
         self.changes.push(Change::Retire {
@@ -246,7 +251,7 @@ impl Batch {
         mut self,
         memory_ref: MemoryRef,
         id: EntryId,
-        closing: Closing,
+        closing: ClosingReason,
         by: Option<EntryId>,
     ) -> Batch {
         self.changes.push(Change::Close {
@@ -260,15 +265,15 @@ impl Batch {
 
     /// Removes an entry because its session is over.
     #[must_use]
-    pub fn end(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
-        self.changes.push(Change::End { memory_ref, id });
+    pub fn end_with_session(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
+        self.changes.push(Change::EndWithSession { memory_ref, id });
         self
     }
 
     /// Erases the text of a statement that ceased to be true before an instant.
     #[must_use]
-    pub fn strip(mut self, memory_ref: MemoryRef, id: EntryId, before: Timestamp) -> Batch {
-        self.changes.push(Change::Strip {
+    pub fn erase_history(mut self, memory_ref: MemoryRef, id: EntryId, before: Timestamp) -> Batch {
+        self.changes.push(Change::EraseHistory {
             memory_ref,
             id,
             before,
@@ -278,8 +283,8 @@ impl Batch {
 
     /// Replaces the evidence that an entry rests on.
     #[must_use]
-    pub fn strengthen(mut self, memory_ref: MemoryRef, id: EntryId, evidence: Evidence) -> Batch {
-        self.changes.push(Change::Strengthen {
+    pub fn set_evidence(mut self, memory_ref: MemoryRef, id: EntryId, evidence: Evidence) -> Batch {
+        self.changes.push(Change::SetEvidence {
             memory_ref,
             id,
             evidence,
@@ -289,11 +294,11 @@ impl Batch {
 
     /// Stores the vector of an entry, on condition that its text is still the one that was read.
     #[must_use]
-    pub fn embed(mut self, entry: &Entry, model: ModelId, vector: Embedding) -> Batch {
+    pub fn store_embedding(mut self, entry: &Entry, model: ModelId, vector: Embedding) -> Batch {
         let memory_ref = entry.memory_ref.clone();
         let id = entry.id.clone();
-        let scan = entry.scan;
-        self.changes.push(Change::Embed {
+        let scan = entry.redaction_fingerprint;
+        self.changes.push(Change::StoreEmbedding {
             memory_ref,
             id,
             scan,
@@ -305,14 +310,14 @@ impl Batch {
 
     /// Stores a signature that consolidation computed from a text.
     #[must_use]
-    pub fn sign(
+    pub fn store_signature(
         mut self,
         memory_ref: MemoryRef,
         id: EntryId,
         pass: u64,
         signature: Vec<u8>,
     ) -> Batch {
-        self.changes.push(Change::Sign {
+        self.changes.push(Change::StoreSignature {
             memory_ref,
             id,
             pass,
@@ -352,16 +357,16 @@ impl Batch {
     /// If the batch has no run: a snapshot that can never be released would keep deleted text for
     /// ever.
     #[must_use]
-    pub fn hold(mut self) -> Batch {
+    pub fn hold_snapshot(mut self) -> Batch {
         assert!(self.run.is_some(), "a snapshot belongs to a run");
-        self.changes.push(Change::Hold);
+        self.changes.push(Change::HoldSnapshot);
         self
     }
 
     /// Releases the snapshot of the batch's run.
     #[must_use]
-    pub fn release(mut self) -> Batch {
-        self.changes.push(Change::Release);
+    pub fn release_snapshot(mut self) -> Batch {
+        self.changes.push(Change::ReleaseSnapshot);
         self
     }
 
@@ -384,14 +389,14 @@ impl Batch {
     /// # Panics
     /// If the name is longer than a store can index: the code that makes a name bounds its length.
     #[must_use]
-    pub fn set(
+    pub fn set_record(
         self,
         kind: RecordKind,
         key: String,
         precondition: Precondition,
         body: RecordBody,
     ) -> Batch {
-        self.set_tied(kind, key, precondition, body, Ties::default())
+        self.set_record_with_ties(kind, key, precondition, body, RecordLinks::default())
     }
 
     /// Writes a record that can also be found by what it is tied to. If its source is an entry of
@@ -401,27 +406,27 @@ impl Batch {
     /// As `set_record`; and if a due time is given for a kind that cannot be due, or a topic or
     /// source for an inert kind: an inert record is only ever found by its due time.
     #[must_use]
-    pub fn set_tied(
+    pub fn set_record_with_ties(
         mut self,
         kind: RecordKind,
         key: String,
         precondition: Precondition,
         body: RecordBody,
-        ties: Ties,
+        ties: RecordLinks,
     ) -> Batch {
         assert!(
             key.len() <= RECORD_KEY_BYTES_MAX,
             "a record's name is short"
         );
         assert!(
-            kind.is_timed() || ties.due.is_none(),
+            kind.can_be_due() || ties.due.is_none(),
             "stores look for the next of the kinds that can be due"
         );
         assert!(
-            !kind.is_inert() || (ties.topic.is_none() && ties.source.is_none()),
+            !kind.is_under_review() || (ties.topic.is_none() && ties.source.is_none()),
             "what is inert is only ever due"
         );
-        self.changes.push(Change::Record {
+        self.changes.push(Change::SetRecord {
             kind,
             key,
             precondition,
@@ -433,8 +438,13 @@ impl Batch {
 
     /// Deletes a record if its precondition holds.
     #[must_use]
-    pub fn unset(mut self, kind: RecordKind, key: String, precondition: Precondition) -> Batch {
-        self.changes.push(Change::Record {
+    pub fn delete_record(
+        mut self,
+        kind: RecordKind,
+        key: String,
+        precondition: Precondition,
+    ) -> Batch {
+        self.changes.push(Change::SetRecord {
             kind,
             key,
             precondition,
@@ -450,29 +460,29 @@ impl Batch {
         self.changes.push(Change::Emit {
             body: Box::new(body),
             recorded_at: None,
-            apart: false,
+            outside_run: false,
         });
         self
     }
 
     /// Appends an event that is left out of the log of the batch's run.
     #[must_use]
-    pub fn emit_apart(mut self, body: EventBody) -> Batch {
+    pub fn emit_outside_run(mut self, body: EventBody) -> Batch {
         self.changes.push(Change::Emit {
             body: Box::new(body),
             recorded_at: None,
-            apart: true,
+            outside_run: true,
         });
         self
     }
 
     /// Appends an event that repeats one which an earlier run recorded at `at`.
     #[must_use]
-    pub fn repeat(mut self, body: EventBody, at: Timestamp) -> Batch {
+    pub fn emit_replayed(mut self, body: EventBody, at: Timestamp) -> Batch {
         self.changes.push(Change::Emit {
             body: Box::new(body),
             recorded_at: Some(at),
-            apart: false,
+            outside_run: false,
         });
         self
     }
@@ -504,7 +514,7 @@ impl Batch {
 
     /// Returns true if it touches a memory that belongs to one user.
     #[must_use]
-    pub fn touches_owned(&self) -> bool {
+    pub fn touches_user_memory(&self) -> bool {
         let touched = self.changes.iter().flat_map(Change::memory_refs);
         touched
             .chain(
@@ -531,17 +541,17 @@ impl Batch {
     }
     /// The conditions on entries that must hold.
     #[must_use]
-    pub fn expectations(&self) -> &[Expectation] {
+    pub fn expectations(&self) -> &[EntryExpectation] {
         &self.expectations
     }
     /// The conditions on records that must hold.
     #[must_use]
     pub fn record_expectations(&self) -> &[RecordExpectation] {
-        &self.records
+        &self.record_expectations
     }
     /// Returns true if the batch stores this entry.
     #[must_use]
-    pub fn puts(&self, memory_ref: &MemoryRef, id: &EntryId) -> bool {
+    pub fn stores_entry(&self, memory_ref: &MemoryRef, id: &EntryId) -> bool {
         let is_that_entry = |change: &Change| matches!(change, Change::Put { id: put, admitted, .. } if put == id && &admitted.scope().memory_ref == memory_ref);
         self.changes.iter().any(is_that_entry)
     }

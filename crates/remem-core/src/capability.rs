@@ -229,7 +229,7 @@ impl Capabilities {
     /// The dimensions that an agent asks for and the host lacks, in the protocol's order. An empty
     /// list means that the agent is not degraded.
     #[must_use]
-    pub fn degraded(&self, shape: MemoryShape) -> Vec<&'static str> {
+    pub fn missing_dimensions(&self, shape: MemoryShape) -> Vec<&'static str> {
         let any = shape.scratchpad || shape.conversation || shape.long_term;
         let needs = |name: &str| match name {
             "read" | "write" => any,
@@ -284,7 +284,7 @@ mod tests {
                     conversation: asked & 2 != 0,
                     long_term: asked & 4 != 0,
                 };
-                let missing = capabilities.degraded(shape);
+                let missing = capabilities.missing_dimensions(shape);
                 let mut expected = Vec::new();
                 if asked != 0 && !facts.writable {
                     expected.push("write");

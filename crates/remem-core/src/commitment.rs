@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// The state of a commitment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum CommitmentState {
     /// It waits for a confirmation.
     Pending,
     /// It waits for its time or condition, and will fire.
@@ -28,38 +28,40 @@ pub enum State {
     Expired,
 }
 
-impl State {
+impl CommitmentState {
     /// All states, in the order of their declaration.
-    pub const ALL: [State; 5] = [
-        State::Pending,
-        State::Armed,
-        State::Done,
-        State::Cancelled,
-        State::Expired,
+    pub const ALL: [CommitmentState; 5] = [
+        CommitmentState::Pending,
+        CommitmentState::Armed,
+        CommitmentState::Done,
+        CommitmentState::Cancelled,
+        CommitmentState::Expired,
     ];
 
     /// The stable name, as stored and sent.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Pending => "pending",
-            State::Armed => "armed",
-            State::Done => "done",
-            State::Cancelled => "cancelled",
-            State::Expired => "expired",
+            CommitmentState::Pending => "pending",
+            CommitmentState::Armed => "armed",
+            CommitmentState::Done => "done",
+            CommitmentState::Cancelled => "cancelled",
+            CommitmentState::Expired => "expired",
         }
     }
 
     /// The state with this name, if there is one.
     #[must_use]
-    pub fn parse(text: &str) -> Option<State> {
-        State::ALL.into_iter().find(|state| state.as_str() == text)
+    pub fn parse(text: &str) -> Option<CommitmentState> {
+        CommitmentState::ALL
+            .into_iter()
+            .find(|state| state.as_str() == text)
     }
 
     /// Returns true if it may still fire.
     #[must_use]
     pub fn is_open(self) -> bool {
-        matches!(self, State::Pending | State::Armed)
+        matches!(self, CommitmentState::Pending | CommitmentState::Armed)
     }
 }
 
@@ -70,7 +72,7 @@ impl State {
     rename_all_fields = "camelCase",
     tag = "kind"
 )]
-pub enum When {
+pub enum CommitmentTrigger {
     /// A single instant, which is in `next_at`.
     Once,
     /// A repeated time: an interval or a cron line.
@@ -97,7 +99,7 @@ pub enum When {
 
 /// Positions of words in the text of the entry, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spans {
+pub struct TextSpans {
     /// The sentence that holds the commitment.
     pub sentence: [usize; 2],
     /// The words that ask or promise.
@@ -142,8 +144,8 @@ pub enum EndedBy {
 pub struct Commitment {
     /// The memory it belongs to.
     pub memory_ref: String,
-    pub state: State,
-    pub when: When,
+    pub state: CommitmentState,
+    pub when: CommitmentTrigger,
     /// The next instant to fire, in milliseconds, if it waits for a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_at: Option<i64>,
@@ -157,7 +159,7 @@ pub struct Commitment {
     pub confidence: u8,
     /// The positions of the words in the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spans: Option<Spans>,
+    pub spans: Option<TextSpans>,
     /// The run that it starts.
     #[serde(default)]
     pub delivery: Delivery,
@@ -184,22 +186,22 @@ pub struct Commitment {
 
 /// The reason why an operation on a commitment is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum CommitmentError {
     /// The commitment is in a state that does not allow the operation.
-    State(State),
+    WrongState(CommitmentState),
     /// An argument of the operation is invalid.
     Rejected(Rejection),
 }
 
-impl From<Rejection> for Refusal {
-    fn from(rejection: Rejection) -> Refusal {
-        Refusal::Rejected(rejection)
+impl From<Rejection> for CommitmentError {
+    fn from(rejection: Rejection) -> CommitmentError {
+        CommitmentError::Rejected(rejection)
     }
 }
 
 /// The action that is due for a commitment.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum DueAction {
     /// It fires for this instant; `next` is its state afterwards.
     Fire {
         /// The scheduled instant, which is the same on every node.
@@ -210,7 +212,7 @@ pub enum Step {
     /// It is given up; the value is its state afterwards.
     GiveUp(Box<Commitment>),
     /// It ended so long ago that its record is deleted.
-    Forget,
+    Delete,
     /// It is not due yet.
     Wait,
 }
@@ -233,8 +235,8 @@ impl Commitment {
 
     /// The kind of its condition, `time` or `predicate`, in the protocol's words.
     #[must_use]
-    pub fn condition(&self) -> &'static str {
-        if matches!(self.when, When::Predicate { .. }) {
+    pub fn condition_kind(&self) -> &'static str {
+        if matches!(self.when, CommitmentTrigger::Predicate { .. }) {
             "predicate"
         } else {
             "time"
@@ -244,11 +246,11 @@ impl Commitment {
     /// The instant at which the next action is due: it fires, is given up, or is deleted
     /// `retention_ms` after its end.
     #[must_use]
-    pub fn due(&self, retention_ms: i64) -> Timestamp {
+    pub fn due_at(&self, retention_ms: i64) -> Timestamp {
         Timestamp(match self.state {
-            State::Armed => self.next_at.unwrap_or(self.give_up_at),
-            State::Pending => self.give_up_at,
-            State::Done | State::Cancelled | State::Expired => {
+            CommitmentState::Armed => self.next_at.unwrap_or(self.give_up_at),
+            CommitmentState::Pending => self.give_up_at,
+            CommitmentState::Done | CommitmentState::Cancelled | CommitmentState::Expired => {
                 self.updated_at.saturating_add(retention_ms)
             }
         })
@@ -256,9 +258,11 @@ impl Commitment {
 
     /// The key of the predicate that it waits for now.
     #[must_use]
-    pub fn awaits(&self) -> Option<&str> {
+    pub fn awaited_predicate(&self) -> Option<&str> {
         match &self.when {
-            When::Predicate { key, .. } if self.state == State::Armed => Some(key),
+            CommitmentTrigger::Predicate { key, .. } if self.state == CommitmentState::Armed => {
+                Some(key)
+            }
             _ => None,
         }
     }
@@ -266,25 +270,29 @@ impl Commitment {
     /// The action that is due at `now`. If several instants were missed, it fires once, for the
     /// latest.
     #[must_use]
-    pub fn step(&self, now: Timestamp, retention_ms: i64) -> Step {
-        if self.due(retention_ms) > now {
-            return Step::Wait;
+    pub fn due_action(&self, now: Timestamp, retention_ms: i64) -> DueAction {
+        if self.due_at(retention_ms) > now {
+            return DueAction::Wait;
         }
         match (self.state, self.next_at) {
-            (State::Armed, Some(next_at)) => self.fire_at(Timestamp(next_at), now),
-            (State::Armed, None) => {
-                Step::GiveUp(Box::new(self.ended(State::Expired, EndedBy::Time, now)))
-            }
-            (State::Pending, _) => Step::GiveUp(Box::new(self.ended(
-                State::Cancelled,
+            (CommitmentState::Armed, Some(next_at)) => self.fire_action(Timestamp(next_at), now),
+            (CommitmentState::Armed, None) => DueAction::GiveUp(Box::new(self.end(
+                CommitmentState::Expired,
+                EndedBy::Time,
+                now,
+            ))),
+            (CommitmentState::Pending, _) => DueAction::GiveUp(Box::new(self.end(
+                CommitmentState::Cancelled,
                 EndedBy::Unconfirmed,
                 now,
             ))),
-            (State::Done | State::Cancelled | State::Expired, _) => Step::Forget,
+            (CommitmentState::Done | CommitmentState::Cancelled | CommitmentState::Expired, _) => {
+                DueAction::Delete
+            }
         }
     }
 
-    fn fire_at(&self, due: Timestamp, now: Timestamp) -> Step {
+    fn fire_action(&self, due: Timestamp, now: Timestamp) -> DueAction {
         let timing = self.timing();
         let anchor = self.anchor();
         let latest = timing
@@ -300,8 +308,13 @@ impl Commitment {
         let next_at = timing
             .and_then(|timing| timing.next(anchor, now))
             .map(|at| at.0);
-        let stays = next_at.is_some() || matches!(self.when, When::Predicate { once: false, .. });
-        let state = if stays { State::Armed } else { State::Done };
+        let stays = next_at.is_some()
+            || matches!(self.when, CommitmentTrigger::Predicate { once: false, .. });
+        let state = if stays {
+            CommitmentState::Armed
+        } else {
+            CommitmentState::Done
+        };
         let next = Commitment {
             state,
             next_at,
@@ -310,14 +323,14 @@ impl Commitment {
             last_fired_at: Some(latest.0),
             ..self.clone()
         };
-        Step::Fire {
+        DueAction::Fire {
             instant: latest,
             next: Box::new(next),
         }
     }
 
     fn timing(&self) -> Option<Timing> {
-        let When::Recurring {
+        let CommitmentTrigger::Recurring {
             every, cron, zone, ..
         } = &self.when
         else {
@@ -327,7 +340,7 @@ impl Commitment {
     }
 
     fn anchor(&self) -> Timestamp {
-        if let When::Recurring { anchor, .. } = &self.when {
+        if let CommitmentTrigger::Recurring { anchor, .. } = &self.when {
             Timestamp(*anchor)
         } else {
             Timestamp(0)
@@ -338,11 +351,11 @@ impl Commitment {
     /// the observation changes nothing. A commitment fires when its predicate becomes true, not
     /// while it stays true.
     #[must_use]
-    pub fn observe(&self, holds: bool, now: Timestamp) -> Option<(Commitment, bool)> {
-        let When::Predicate { once, .. } = &self.when else {
+    pub fn after_observation(&self, holds: bool, now: Timestamp) -> Option<(Commitment, bool)> {
+        let CommitmentTrigger::Predicate { once, .. } = &self.when else {
             return None;
         };
-        if self.state != State::Armed || self.holds == Some(holds) {
+        if self.state != CommitmentState::Armed || self.holds == Some(holds) {
             return None;
         }
         let mut next = Commitment {
@@ -354,7 +367,11 @@ impl Commitment {
             next.epoch += 1;
             next.fired += 1;
             next.last_fired_at = Some(now.0);
-            next.state = if *once { State::Done } else { State::Armed };
+            next.state = if *once {
+                CommitmentState::Done
+            } else {
+                CommitmentState::Armed
+            };
         }
         Some((next, holds))
     }
@@ -362,7 +379,7 @@ impl Commitment {
     /// The commitment after its predicate has come true while it could not fire: it is due from now
     /// on.
     #[must_use]
-    pub fn deferred(&self, now: Timestamp) -> Commitment {
+    pub fn due_after_observation(&self, now: Timestamp) -> Commitment {
         Commitment {
             holds: Some(true),
             epoch: self.epoch + 1,
@@ -373,9 +390,9 @@ impl Commitment {
     }
 
     /// Confirms a pending commitment, so that it will fire.
-    pub fn confirm(&self, now: Timestamp, wait_ms: i64) -> Result<Commitment, Refusal> {
-        if self.state != State::Pending {
-            return Err(Refusal::State(self.state));
+    pub fn confirm(&self, now: Timestamp, wait_ms: i64) -> Result<Commitment, CommitmentError> {
+        if self.state != CommitmentState::Pending {
+            return Err(CommitmentError::WrongState(self.state));
         }
         if self.next_at.is_some_and(|at| at <= now.0) {
             let rule = "is in the past; snooze it to a later time";
@@ -386,7 +403,7 @@ impl Commitment {
             .into());
         }
         Ok(Commitment {
-            state: State::Armed,
+            state: CommitmentState::Armed,
             give_up_at: now.plus_ms(wait_ms).0,
             updated_at: now.0,
             ..self.clone()
@@ -394,11 +411,11 @@ impl Commitment {
     }
 
     /// Cancels a commitment that is still open.
-    pub fn cancel(&self, now: Timestamp) -> Result<Commitment, Refusal> {
+    pub fn cancel(&self, now: Timestamp) -> Result<Commitment, CommitmentError> {
         if !self.state.is_open() {
-            return Err(Refusal::State(self.state));
+            return Err(CommitmentError::WrongState(self.state));
         }
-        Ok(self.ended(State::Cancelled, EndedBy::Caller, now))
+        Ok(self.end(CommitmentState::Cancelled, EndedBy::Caller, now))
     }
 
     /// Moves a commitment to another time. One that repeats follows its own rule afterwards.
@@ -407,11 +424,11 @@ impl Commitment {
         until: Timestamp,
         now: Timestamp,
         horizon_ms: i64,
-    ) -> Result<Commitment, Refusal> {
+    ) -> Result<Commitment, CommitmentError> {
         if !self.state.is_open() {
-            return Err(Refusal::State(self.state));
+            return Err(CommitmentError::WrongState(self.state));
         }
-        if self.condition() != "time" {
+        if self.condition_kind() != "time" {
             return Err(Rejection::Invalid {
                 field: "commitment",
                 rule: "must be waiting for a time to be snoozed",
@@ -421,7 +438,7 @@ impl Commitment {
         check_instant("until", until, now, horizon_ms)?;
         let give_up_at = self.give_up_at.max(until.0);
         Ok(Commitment {
-            state: State::Armed,
+            state: CommitmentState::Armed,
             next_at: Some(until.0),
             give_up_at,
             updated_at: now.0,
@@ -431,14 +448,14 @@ impl Commitment {
 
     /// Continues the counters of an ended commitment with the same name, which this one replaces.
     /// Ids of fired runs and events are made from the counters, so they must never repeat.
-    pub fn follow(&mut self, earlier: &Commitment) {
+    pub fn continue_counters(&mut self, earlier: &Commitment) {
         self.epoch = earlier.epoch;
         self.fired = earlier.fired;
     }
 
     /// The commitment after it ended without firing.
     #[must_use]
-    pub fn ended(&self, state: State, by: EndedBy, now: Timestamp) -> Commitment {
+    pub fn end(&self, state: CommitmentState, by: EndedBy, now: Timestamp) -> Commitment {
         Commitment {
             state,
             next_at: None,
@@ -470,7 +487,7 @@ pub fn check_instant(
 
 /// The topic under which records that wait for a predicate are found.
 #[must_use]
-pub fn topic(key: &str) -> String {
+pub fn predicate_topic(key: &str) -> String {
     blake3::hash(key.as_bytes()).to_hex()[..32].to_owned()
 }
 

@@ -10,10 +10,10 @@ fn at(text: &str) -> Timestamp {
     Timestamp(text.parse::<jiff::Timestamp>().unwrap().as_millisecond())
 }
 
-fn commitment(when: When, next_at: Option<i64>) -> Commitment {
+fn commitment(when: CommitmentTrigger, next_at: Option<i64>) -> Commitment {
     Commitment {
         memory_ref: "m".to_owned(),
-        state: State::Armed,
+        state: CommitmentState::Armed,
         when,
         next_at,
         give_up_at: 400 * DAY,
@@ -33,7 +33,7 @@ fn commitment(when: When, next_at: Option<i64>) -> Commitment {
 }
 
 fn hourly() -> Commitment {
-    let when = When::Recurring {
+    let when = CommitmentTrigger::Recurring {
         every: Some("PT1H".to_owned()),
         cron: None,
         zone: "UTC".to_owned(),
@@ -44,7 +44,7 @@ fn hourly() -> Commitment {
 
 fn predicate(once: bool) -> Commitment {
     commitment(
-        When::Predicate {
+        CommitmentTrigger::Predicate {
             key: "invoice clear".to_owned(),
             once,
         },
@@ -54,48 +54,62 @@ fn predicate(once: bool) -> Commitment {
 
 #[test]
 fn a_single_instant_fires_once() {
-    let one = commitment(When::Once, Some(1_000));
-    assert_eq!(one.step(Timestamp(999), RETENTION_MS), Step::Wait);
-    let Step::Fire { instant, next } = one.step(Timestamp(5_000), RETENTION_MS) else {
+    let one = commitment(CommitmentTrigger::Once, Some(1_000));
+    assert_eq!(
+        one.due_action(Timestamp(999), RETENTION_MS),
+        DueAction::Wait
+    );
+    let DueAction::Fire { instant, next } = one.due_action(Timestamp(5_000), RETENTION_MS) else {
         panic!("it is due")
     };
     assert_eq!(
         (instant, next.state, next.next_at, next.fired),
-        (Timestamp(1_000), State::Done, None, 1)
+        (Timestamp(1_000), CommitmentState::Done, None, 1)
     );
-    assert_eq!(next.step(Timestamp(6_000), RETENTION_MS), Step::Wait);
     assert_eq!(
-        next.step(Timestamp(5_000 + RETENTION_MS), RETENTION_MS),
-        Step::Forget
+        next.due_action(Timestamp(6_000), RETENTION_MS),
+        DueAction::Wait
+    );
+    assert_eq!(
+        next.due_action(Timestamp(5_000 + RETENTION_MS), RETENTION_MS),
+        DueAction::Delete
     );
 }
 
 #[test]
 fn missed_instants_become_one_and_the_next_lies_ahead() {
-    let Step::Fire { instant, next } = hourly().step(Timestamp(3_600_000 * 6 + 5), RETENTION_MS)
+    let DueAction::Fire { instant, next } =
+        hourly().due_action(Timestamp(3_600_000 * 6 + 5), RETENTION_MS)
     else {
         panic!("it is due")
     };
     assert_eq!(
         (instant.0, next.next_at, next.state, next.fired),
-        (3_600_000 * 6, Some(3_600_000 * 7), State::Armed, 1)
+        (
+            3_600_000 * 6,
+            Some(3_600_000 * 7),
+            CommitmentState::Armed,
+            1
+        )
     );
     assert_eq!(
-        next.step(Timestamp(3_600_000 * 7 - 1), RETENTION_MS),
-        Step::Wait
+        next.due_action(Timestamp(3_600_000 * 7 - 1), RETENTION_MS),
+        DueAction::Wait
     );
 }
 
 #[test]
 fn a_zone_keeps_its_time_of_day() {
-    let when = When::Recurring {
+    let when = CommitmentTrigger::Recurring {
         every: None,
         cron: Some("0 9 * * *".to_owned()),
         zone: "Europe/Berlin".to_owned(),
         anchor: 0,
     };
     let start = at("2026-03-28T08:00Z");
-    let Step::Fire { next, .. } = commitment(when, Some(start.0)).step(start, RETENTION_MS) else {
+    let DueAction::Fire { next, .. } =
+        commitment(when, Some(start.0)).due_action(start, RETENTION_MS)
+    else {
         panic!("it is due")
     };
     assert_eq!(
@@ -108,69 +122,80 @@ fn a_zone_keeps_its_time_of_day() {
 #[test]
 fn what_nobody_confirms_or_makes_true_is_given_up() {
     let pending = Commitment {
-        state: State::Pending,
+        state: CommitmentState::Pending,
         give_up_at: 14 * DAY,
-        ..commitment(When::Once, Some(DAY))
+        ..commitment(CommitmentTrigger::Once, Some(DAY))
     };
     assert_eq!(
-        pending.step(Timestamp(2 * DAY), RETENTION_MS),
-        Step::Wait,
+        pending.due_action(Timestamp(2 * DAY), RETENTION_MS),
+        DueAction::Wait,
         "what is not confirmed does not fire"
     );
-    let Step::GiveUp(ended) = pending.step(Timestamp(14 * DAY), RETENTION_MS) else {
+    let DueAction::GiveUp(ended) = pending.due_action(Timestamp(14 * DAY), RETENTION_MS) else {
         panic!("too late")
     };
     assert_eq!(
         (ended.state, ended.ended_by),
-        (State::Cancelled, Some(EndedBy::Unconfirmed))
+        (CommitmentState::Cancelled, Some(EndedBy::Unconfirmed))
     );
-    let Step::GiveUp(ended) = predicate(true).step(Timestamp(400 * DAY), RETENTION_MS) else {
+    let DueAction::GiveUp(ended) = predicate(true).due_action(Timestamp(400 * DAY), RETENTION_MS)
+    else {
         panic!("too late")
     };
     assert_eq!(
         (ended.state, ended.ended_by),
-        (State::Expired, Some(EndedBy::Time))
+        (CommitmentState::Expired, Some(EndedBy::Time))
     );
     assert!(
         matches!(
             pending.confirm(Timestamp(2 * DAY), DAY),
-            Err(Refusal::Rejected(_))
+            Err(CommitmentError::Rejected(_))
         ),
         "its time has passed"
     );
     assert_eq!(
         pending.confirm(Timestamp(1), DAY).unwrap().state,
-        State::Armed
+        CommitmentState::Armed
     );
     let snoozed = pending
         .snooze(Timestamp(3 * DAY), Timestamp(2 * DAY), 365 * DAY)
         .unwrap();
     assert_eq!(
         (snoozed.state, snoozed.next_at),
-        (State::Armed, Some(3 * DAY))
+        (CommitmentState::Armed, Some(3 * DAY))
     );
 }
 
 #[test]
 fn what_has_ended_stays_so() {
-    for state in [State::Done, State::Cancelled, State::Expired] {
+    for state in [
+        CommitmentState::Done,
+        CommitmentState::Cancelled,
+        CommitmentState::Expired,
+    ] {
         let ended = Commitment {
             state,
             next_at: None,
             ..hourly()
         };
-        assert_eq!(ended.confirm(Timestamp(1), 1), Err(Refusal::State(state)));
-        assert_eq!(ended.cancel(Timestamp(1)), Err(Refusal::State(state)));
+        assert_eq!(
+            ended.confirm(Timestamp(1), 1),
+            Err(CommitmentError::WrongState(state))
+        );
+        assert_eq!(
+            ended.cancel(Timestamp(1)),
+            Err(CommitmentError::WrongState(state))
+        );
         assert_eq!(
             ended.snooze(Timestamp(2), Timestamp(1), DAY),
-            Err(Refusal::State(state))
+            Err(CommitmentError::WrongState(state))
         );
         assert_eq!(
             Commitment {
                 state,
                 ..predicate(false)
             }
-            .observe(true, Timestamp(1)),
+            .after_observation(true, Timestamp(1)),
             None
         );
     }
@@ -180,16 +205,20 @@ fn what_has_ended_stays_so() {
     let limit_days = 1;
     assert!(matches!(
         far,
-        Refusal::Rejected(rejection) if rejection == Rejection::TooFar { field: "until", limit_days }
+        CommitmentError::Rejected(rejection) if rejection == Rejection::TooFar { field: "until", limit_days }
     ));
 }
 
 #[test]
 fn it_is_read_as_it_was_written() {
-    for one in [hourly(), predicate(true), commitment(When::Once, Some(1))] {
+    for one in [
+        hourly(),
+        predicate(true),
+        commitment(CommitmentTrigger::Once, Some(1)),
+    ] {
         assert_eq!(Commitment::from_map(one.to_map()), Some(one));
     }
-    assert_ne!(topic("a"), topic("b"));
+    assert_ne!(predicate_topic("a"), predicate_topic("b"));
 }
 
 proptest! {
@@ -202,7 +231,7 @@ proptest! {
         let mut before = false;
         for (n, holds) in seen.iter().enumerate() {
             let turned = *holds && !before && (!once || fires == 0);
-            match one.observe(*holds, Timestamp(n as i64)) {
+            match one.after_observation(*holds, Timestamp(n as i64)) {
                 Some((next, fired)) => {
                     prop_assert_eq!(fired, turned);
                     fires += u64::from(fired);
@@ -222,14 +251,14 @@ proptest! {
         let mut fired = Vec::new();
         for wait in waits {
             now = now.plus_ms(wait);
-            match one.step(now, RETENTION_MS) {
-                Step::Fire { instant, next } => {
+            match one.due_action(now, RETENTION_MS) {
+                DueAction::Fire { instant, next } => {
                     prop_assert!(instant <= now && now.0 - instant.0 < 3_600_000, "the latest");
                     prop_assert_eq!(instant.0 % 3_600_000, 0);
                     fired.push(instant);
                     one = *next;
                 }
-                other => prop_assert_eq!(other, Step::Wait),
+                other => prop_assert_eq!(other, DueAction::Wait),
             }
         }
         prop_assert!(fired.windows(2).all(|pair| pair[0] < pair[1]));

@@ -12,7 +12,7 @@ use crate::trust::Trust;
 /// The time in which a statement is said to be true, `[from, to)`, and the attributes that decide
 /// conflicts.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Window {
+pub struct ValidityWindow {
     /// The first instant at which it is true.
     pub from: Timestamp,
     /// The end, if it is known. A window that ends where it begins was never true.
@@ -24,7 +24,7 @@ pub struct Window {
     pub value: String,
 }
 
-impl Window {
+impl ValidityWindow {
     /// Returns true if the statement is true at an instant.
     #[must_use]
     pub fn contains(&self, at: Timestamp) -> bool {
@@ -42,7 +42,7 @@ impl Window {
     }
 
     /// Returns true if the window overlaps `[from, to)`.
-    fn meets(&self, from: Timestamp, to: Option<Timestamp>) -> bool {
+    fn overlaps(&self, from: Timestamp, to: Option<Timestamp>) -> bool {
         !self.is_empty()
             && to.is_none_or(|to| from < to && self.from < to)
             && self.to.is_none_or(|end| from < end)
@@ -50,7 +50,7 @@ impl Window {
 }
 
 // The statement stays out of logs.
-impl std::fmt::Debug for Window {
+impl std::fmt::Debug for ValidityWindow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -64,20 +64,20 @@ impl std::fmt::Debug for Window {
 
 /// A stored window with the id of its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed<I> {
+pub struct SlotWindow<I> {
     pub id: I,
-    pub window: Window,
+    pub window: ValidityWindow,
 }
 
 /// The decision about a new window.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Placing<I> {
+pub enum SlotPlacement<I> {
     /// The row already says the same: it takes the new evidence, and its trust becomes that of its
     /// best source.
     Same(I),
     /// The new window is stored from its start to `to`, after the rows in `close` were ended at the
     /// given instants. A row that is ended at its own start has lost.
-    Stands {
+    Insert {
         /// The end of the new window.
         to: Option<Timestamp>,
         /// The rows that end, and when. No row becomes true at an instant at which it was not.
@@ -85,17 +85,20 @@ pub enum Placing<I> {
     },
     /// The row began at the same instant and wins: the new window is stored empty, ending at its
     /// start.
-    Loses(I),
+    InsertEmpty(I),
     /// The new window is untrusted and the row is trusted: the new one is stored without a slot,
     /// where it contradicts nothing.
-    Apart(I),
+    WithoutSlot(I),
 }
 
 /// Decides how a new window is placed among those of its slot, which are given in any order.
 #[must_use]
-pub fn resolve<I: Clone + Ord>(new: &Window, windows: &[Placed<I>]) -> Placing<I> {
+pub fn place_in_slot<I: Clone + Ord>(
+    new: &ValidityWindow,
+    windows: &[SlotWindow<I>],
+) -> SlotPlacement<I> {
     let start = new.from;
-    let bound = bound(new, windows);
+    let bound = latest_end(new, windows);
     if let Some(row) = windows.iter().find(|row| row.window.contains(start)) {
         let old = &row.window;
         // A trusted answer must not be merged into an untrusted row that other answers have cut
@@ -106,17 +109,17 @@ pub fn resolve<I: Clone + Ord>(new: &Window, windows: &[Placed<I>]) -> Placing<I
             old.value == new.value && as_long,
             old.value == new.value
         ) {
-            return Placing::Same(row.id.clone());
+            return SlotPlacement::Same(row.id.clone());
         }
         if sabotage!(
             "untrusted-answers-end-trusted-ones",
             new.is_untrusted() && !old.is_untrusted(),
             false
         ) {
-            return Placing::Apart(row.id.clone());
+            return SlotPlacement::WithoutSlot(row.id.clone());
         }
-        if old.from == start && !beats(new, old) {
-            return Placing::Loses(row.id.clone());
+        if old.from == start && !wins_tie(new, old) {
+            return SlotPlacement::InsertEmpty(row.id.clone());
         }
     }
     let to = bound
@@ -125,17 +128,17 @@ pub fn resolve<I: Clone + Ord>(new: &Window, windows: &[Placed<I>]) -> Placing<I
         .min();
     let mut close: Vec<(I, Timestamp)> = windows
         .iter()
-        .filter(|row| row.window.meets(start, to))
+        .filter(|row| row.window.overlaps(start, to))
         .map(|row| (row.id.clone(), start.max(row.window.from)))
         .collect();
     close.sort();
-    Placing::Stands { to, close }
+    SlotPlacement::Insert { to, close }
 }
 
 /// The latest end that a new window may have: the start of the next window, or the end of the one
 /// that holds now (its successor or a retraction ended it). Untrusted windows do not bound a
 /// trusted one.
-fn bound<I>(new: &Window, windows: &[Placed<I>]) -> Option<Timestamp> {
+fn latest_end<I>(new: &ValidityWindow, windows: &[SlotWindow<I>]) -> Option<Timestamp> {
     let windows = windows
         .iter()
         .map(|row| &row.window)
@@ -147,7 +150,7 @@ fn bound<I>(new: &Window, windows: &[Placed<I>]) -> Option<Timestamp> {
             true
         )
     });
-    let end = |window: &Window| match window.contains(new.from) {
+    let end = |window: &ValidityWindow| match window.contains(new.from) {
         true => window.to,
         false => sabotage!(
             "a-late-answer-overrides-its-successors",
@@ -160,14 +163,14 @@ fn bound<I>(new: &Window, windows: &[Placed<I>]) -> Option<Timestamp> {
 
 /// Decides between two windows that begin at one instant: the better trusted wins, then the newer.
 /// The value is the last resort, so that the order of arrival decides nothing.
-fn beats(new: &Window, old: &Window) -> bool {
+fn wins_tie(new: &ValidityWindow, old: &ValidityWindow) -> bool {
     (new.trust, new.created_at, &new.value) > (old.trust, old.created_at, &old.value)
 }
 
 /// The row that ends at `at` because the statement is taken back, without a successor. An untrusted
 /// caller can take back untrusted statements only.
 #[must_use]
-pub fn retract<I: Clone>(at: Timestamp, trust: Trust, windows: &[Placed<I>]) -> Option<I> {
+pub fn retract<I: Clone>(at: Timestamp, trust: Trust, windows: &[SlotWindow<I>]) -> Option<I> {
     let row = as_of(at, windows)?;
     let may = sabotage!(
         "anybody-takes-a-fact-back",
@@ -179,13 +182,13 @@ pub fn retract<I: Clone>(at: Timestamp, trust: Trust, windows: &[Placed<I>]) -> 
 
 /// The row that is true at an instant.
 #[must_use]
-pub fn as_of<I>(at: Timestamp, windows: &[Placed<I>]) -> Option<&Placed<I>> {
+pub fn as_of<I>(at: Timestamp, windows: &[SlotWindow<I>]) -> Option<&SlotWindow<I>> {
     windows.iter().find(|row| row.window.contains(at))
 }
 
 /// The procedure of a slot that is in force now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Active<I> {
+pub struct ActiveProcedure<I> {
     pub id: I,
     /// The instant at which it was stated.
     pub at: Timestamp,
@@ -201,27 +204,31 @@ pub enum Succession<I> {
     /// It becomes active, and the row is superseded by it.
     Supersedes(I),
     /// It is older than the row: it is stored as superseded by the row.
-    Superseded(I),
+    SupersededBy(I),
     /// It is untrusted and the row is trusted: it is stored without a slot.
-    Apart(I),
+    WithoutSlot(I),
 }
 
 /// Decides which of two procedures of one slot is active: the newer one. At one instant the better
 /// trusted one wins, then the one that arrives now.
 #[must_use]
-pub fn succeed<I>(at: Timestamp, trust: Trust, active: Option<Active<I>>) -> Succession<I> {
+pub fn supersede<I>(
+    at: Timestamp,
+    trust: Trust,
+    active: Option<ActiveProcedure<I>>,
+) -> Succession<I> {
     let Some(active) = active else {
         return Succession::First;
     };
     match (trust == Trust::Untrusted, active.trust == Trust::Untrusted) {
         (true, false) => sabotage!(
             "untrusted-procedures-supersede",
-            Succession::Apart(active.id),
+            Succession::WithoutSlot(active.id),
             Succession::Supersedes(active.id)
         ),
         (false, true) => Succession::Supersedes(active.id),
         _ if (at, trust) >= (active.at, active.trust) => Succession::Supersedes(active.id),
-        _ => Succession::Superseded(active.id),
+        _ => Succession::SupersededBy(active.id),
     }
 }
 

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const DOMAIN: i64 = 40;
 
-fn window(from: i64, value: &str, trust: Trust) -> Window {
-    Window {
+fn window(from: i64, value: &str, trust: Trust) -> ValidityWindow {
+    ValidityWindow {
         from: Timestamp(from),
         to: None,
         trust,
@@ -20,33 +20,33 @@ fn window(from: i64, value: &str, trust: Trust) -> Window {
 /// The rows of one slot, as a store would have them.
 #[derive(Default)]
 struct SlotModel {
-    slot: Vec<Placed<usize>>,
+    slot: Vec<SlotWindow<usize>>,
     /// Windows that are stored without a slot.
-    without_slot: Vec<Window>,
+    without_slot: Vec<ValidityWindow>,
     same: usize,
     count: usize,
 }
 
 impl SlotModel {
-    fn put(&mut self, new: &Window) -> Placing<usize> {
-        let placing = resolve(new, &self.slot);
+    fn put(&mut self, new: &ValidityWindow) -> SlotPlacement<usize> {
+        let placing = place_in_slot(new, &self.slot);
         self.count += 1;
         let mut placed = new.clone();
         match &placing {
-            Placing::Same(id) => {
+            SlotPlacement::Same(id) => {
                 let row = self.slot.iter_mut().find(|row| row.id == *id).unwrap();
                 row.window.trust = row.window.trust.max(new.trust);
                 self.same += 1;
             }
-            Placing::Apart(_) => self.without_slot.push(placed),
-            Placing::Loses(_) => {
+            SlotPlacement::WithoutSlot(_) => self.without_slot.push(placed),
+            SlotPlacement::InsertEmpty(_) => {
                 placed.to = Some(placed.from);
-                self.slot.push(Placed {
+                self.slot.push(SlotWindow {
                     id: self.count,
                     window: placed,
                 });
             }
-            Placing::Stands { to, close } => {
+            SlotPlacement::Insert { to, close } => {
                 for (id, at) in close {
                     let row = self.slot.iter_mut().find(|row| row.id == *id).unwrap();
                     assert!(
@@ -56,7 +56,7 @@ impl SlotModel {
                     row.window.to = Some(*at);
                 }
                 placed.to = *to;
-                self.slot.push(Placed {
+                self.slot.push(SlotWindow {
                     id: self.count,
                     window: placed,
                 });
@@ -82,7 +82,7 @@ impl SlotModel {
             .collect()
     }
 
-    fn holders(&self, at: i64, only: impl Fn(&Window) -> bool) -> usize {
+    fn holders(&self, at: i64, only: impl Fn(&ValidityWindow) -> bool) -> usize {
         self.slot
             .iter()
             .filter(|row| only(&row.window) && row.window.contains(Timestamp(at)))
@@ -113,8 +113,8 @@ fn replay(said: &[(i64, String)]) -> SlotModel {
 #[test]
 fn the_first_answer_stands_alone() {
     assert_eq!(
-        resolve::<usize>(&window(5, "a", Trust::Tool), &[]),
-        Placing::Stands {
+        place_in_slot::<usize>(&window(5, "a", Trust::Tool), &[]),
+        SlotPlacement::Insert {
             to: None,
             close: vec![]
         }
@@ -126,12 +126,15 @@ fn a_newer_answer_closes_the_present_one() {
     let mut rows = replay(&[(5, "a".into())]);
     assert_eq!(
         rows.put(&window(9, "b", Trust::Model)),
-        Placing::Stands {
+        SlotPlacement::Insert {
             to: None,
             close: vec![(1, Timestamp(9))]
         }
     );
-    assert_eq!(rows.put(&window(12, "b", Trust::Model)), Placing::Same(2));
+    assert_eq!(
+        rows.put(&window(12, "b", Trust::Model)),
+        SlotPlacement::Same(2)
+    );
 }
 
 #[test]
@@ -139,14 +142,14 @@ fn inv_41_a_late_answer_is_born_closed() {
     let mut rows = replay(&[(20, "new".into())]);
     assert_eq!(
         rows.put(&window(5, "old", Trust::Tool)),
-        Placing::Stands {
+        SlotPlacement::Insert {
             to: Some(Timestamp(20)),
             close: vec![]
         }
     );
     assert_eq!(
         rows.put(&window(10, "mid", Trust::Tool)),
-        Placing::Stands {
+        SlotPlacement::Insert {
             to: Some(Timestamp(20)),
             close: vec![(2, Timestamp(10))]
         }
@@ -160,28 +163,34 @@ fn inv_41_a_late_answer_is_born_closed() {
 
 #[test]
 fn at_one_start_the_better_believed_wins_then_the_newer() {
-    let rows = [Placed {
+    let rows = [SlotWindow {
         id: 1,
         window: window(5, "a", Trust::Tool),
     }];
-    let wins = Placing::Stands {
+    let wins = SlotPlacement::Insert {
         to: None,
         close: vec![(1, Timestamp(5))],
     };
-    assert_eq!(resolve(&window(5, "b", Trust::Operator), &rows), wins);
+    assert_eq!(place_in_slot(&window(5, "b", Trust::Operator), &rows), wins);
     assert_eq!(
-        resolve(&window(5, "b", Trust::Model), &rows),
-        Placing::Loses(1)
+        place_in_slot(&window(5, "b", Trust::Model), &rows),
+        SlotPlacement::InsertEmpty(1)
     );
-    let at = |created_at: i64, value: &str| Window {
+    let at = |created_at: i64, value: &str| ValidityWindow {
         created_at: Timestamp(created_at),
         ..window(5, value, Trust::Tool)
     };
-    assert_eq!(resolve(&at(1_001, "b"), &rows), wins);
-    assert_eq!(resolve(&at(999, "b"), &rows), Placing::Loses(1));
+    assert_eq!(place_in_slot(&at(1_001, "b"), &rows), wins);
+    assert_eq!(
+        place_in_slot(&at(999, "b"), &rows),
+        SlotPlacement::InsertEmpty(1)
+    );
     // Everything else is equal: the same one wins, whichever came first.
-    assert_eq!(resolve(&at(1_000, "b"), &rows), wins);
-    assert_eq!(resolve(&at(1_000, "A"), &rows), Placing::Loses(1));
+    assert_eq!(place_in_slot(&at(1_000, "b"), &rows), wins);
+    assert_eq!(
+        place_in_slot(&at(1_000, "A"), &rows),
+        SlotPlacement::InsertEmpty(1)
+    );
 }
 
 #[test]
@@ -190,7 +199,7 @@ fn a_loser_is_in_nobodys_way() {
     assert!(rows.slot[1].window.is_empty());
     assert_eq!(
         rows.put(&window(5, "a", Trust::Operator)),
-        Placing::Stands {
+        SlotPlacement::Insert {
             to: None,
             close: vec![(1, Timestamp(5))]
         }
@@ -204,17 +213,17 @@ fn untrusted_answers_take_nothing_from_trusted_ones() {
     for start in [5, 6, 39] {
         assert_eq!(
             rows.put(&window(start, "x", Trust::Untrusted)),
-            Placing::Apart(1)
+            SlotPlacement::WithoutSlot(1)
         );
     }
     assert_eq!(
         rows.put(&window(7, "a", Trust::Untrusted)),
-        Placing::Same(1)
+        SlotPlacement::Same(1)
     );
     // Before the trusted one begins, an untrusted one takes no time from it.
     assert_eq!(
         rows.put(&window(1, "x", Trust::Untrusted)),
-        Placing::Stands {
+        SlotPlacement::Insert {
             to: Some(Timestamp(5)),
             close: vec![]
         }
@@ -228,7 +237,7 @@ fn an_untrusted_answer_that_came_first_does_not_bound_a_trusted_one() {
     rows.put(&window(9, "y", Trust::Untrusted));
     assert_eq!(
         rows.put(&window(1, "a", Trust::Tool)),
-        Placing::Stands {
+        SlotPlacement::Insert {
             to: None,
             close: vec![(1, Timestamp(3)), (2, Timestamp(9))]
         }
@@ -242,13 +251,13 @@ fn to_vouch_for_an_answer_that_was_cut_short_makes_it_whole() {
     let mut rows = SlotModel::default();
     rows.put(&window(3, "a", Trust::Untrusted));
     assert_eq!(
-        resolve(&window(5, "a", Trust::Tool), &rows.slot),
-        Placing::Same(1)
+        place_in_slot(&window(5, "a", Trust::Tool), &rows.slot),
+        SlotPlacement::Same(1)
     );
     rows.put(&window(8, "x", Trust::Untrusted));
     assert_eq!(
         rows.put(&window(5, "a", Trust::Tool)),
-        Placing::Stands {
+        SlotPlacement::Insert {
             to: None,
             close: vec![(1, Timestamp(5)), (2, Timestamp(8))]
         }
@@ -258,42 +267,42 @@ fn to_vouch_for_an_answer_that_was_cut_short_makes_it_whole() {
 
 #[test]
 fn an_end_that_was_told_holds() {
-    let with_end = Window {
+    let with_end = ValidityWindow {
         to: Some(Timestamp(8)),
         ..window(5, "b", Trust::Tool)
     };
     let rows = [
-        Placed {
+        SlotWindow {
             id: 1,
             window: window(1, "a", Trust::Tool),
         },
-        Placed {
+        SlotWindow {
             id: 2,
             window: window(30, "c", Trust::Tool),
         },
     ];
     assert_eq!(
-        resolve(&with_end, &rows[1..]),
-        Placing::Stands {
+        place_in_slot(&with_end, &rows[1..]),
+        SlotPlacement::Insert {
             to: Some(Timestamp(8)),
             close: vec![]
         }
     );
     assert_eq!(
-        resolve(&with_end, &rows[..1]),
-        Placing::Stands {
+        place_in_slot(&with_end, &rows[..1]),
+        SlotPlacement::Insert {
             to: Some(Timestamp(8)),
             close: vec![(1, Timestamp(5))]
         }
     );
     // An end before the start counts as an end at the start, so it bounds nothing earlier.
-    let never = Window {
+    let never = ValidityWindow {
         to: Some(Timestamp(2)),
         ..with_end
     };
     assert_eq!(
-        resolve(&never, &rows[1..]),
-        Placing::Stands {
+        place_in_slot(&never, &rows[1..]),
+        SlotPlacement::Insert {
             to: Some(Timestamp(5)),
             close: vec![]
         }
@@ -311,14 +320,14 @@ fn what_is_taken_back_ends_without_a_successor() {
     // begins.
     assert_eq!(
         rows.put(&window(8, "c", Trust::Tool)),
-        Placing::Stands {
+        SlotPlacement::Insert {
             to: Some(Timestamp(12)),
             close: vec![(1, Timestamp(8))]
         }
     );
     assert_eq!(
         rows.put(&window(14, "d", Trust::Tool)),
-        Placing::Stands {
+        SlotPlacement::Insert {
             to: Some(Timestamp(20)),
             close: vec![]
         }
@@ -327,7 +336,7 @@ fn what_is_taken_back_ends_without_a_successor() {
 
 #[test]
 fn what_is_said_stays_out_of_logs() {
-    let row = Placed {
+    let row = SlotWindow {
         id: 1,
         window: window(5, "the secret plan", Trust::Tool),
     };
@@ -349,7 +358,7 @@ fn procedures(list: &[(i64, Trust)]) -> Vec<Procedure> {
         let active = rows
             .iter()
             .position(|row| row.slotted && row.superseded_by.is_none());
-        let known = active.map(|id| Active {
+        let known = active.map(|id| ActiveProcedure {
             id,
             at: rows[id].at,
             trust: rows[id].trust,
@@ -360,11 +369,11 @@ fn procedures(list: &[(i64, Trust)]) -> Vec<Procedure> {
             superseded_by: None,
             slotted: true,
         };
-        match succeed(Timestamp(*at), *trust, known) {
+        match supersede(Timestamp(*at), *trust, known) {
             Succession::First => {}
             Succession::Supersedes(old) => rows[old].superseded_by = Some(id),
-            Succession::Superseded(by) => new.superseded_by = Some(by),
-            Succession::Apart(_) => new.slotted = false,
+            Succession::SupersededBy(by) => new.superseded_by = Some(by),
+            Succession::WithoutSlot(_) => new.slotted = false,
         }
         rows.push(new);
     }
@@ -374,7 +383,7 @@ fn procedures(list: &[(i64, Trust)]) -> Vec<Procedure> {
 #[test]
 fn procedures_follow_one_another() {
     let active = |at: i64, trust: Trust| {
-        Some(Active {
+        Some(ActiveProcedure {
             id: 7,
             at: Timestamp(at),
             trust,
@@ -392,13 +401,13 @@ fn procedures_follow_one_another() {
             5,
             Trust::Operator,
             active(6, Trust::Model),
-            Succession::Superseded(7),
+            Succession::SupersededBy(7),
         ),
         (
             5,
             Trust::Model,
             active(5, Trust::Operator),
-            Succession::Superseded(7),
+            Succession::SupersededBy(7),
         ),
         (
             5,
@@ -416,7 +425,7 @@ fn procedures_follow_one_another() {
             9,
             Trust::Untrusted,
             active(5, Trust::Model),
-            Succession::Apart(7),
+            Succession::WithoutSlot(7),
         ),
         (9, Trust::Untrusted, None, Succession::First),
         (
@@ -433,7 +442,7 @@ fn procedures_follow_one_another() {
         ),
     ] {
         assert_eq!(
-            succeed(Timestamp(at), trust, before.clone()),
+            supersede(Timestamp(at), trust, before.clone()),
             expected,
             "{at} {trust:?} {before:?}"
         );
@@ -475,7 +484,7 @@ fn walk(
         let to = lasts.map(|lasts| Timestamp(at + lasts));
         match ends {
             true => drop(rows.end(*at, *trust)),
-            false => drop(rows.put(&Window {
+            false => drop(rows.put(&ValidityWindow {
                 created_at,
                 to,
                 ..window(*at, &format!("v{value}"), *trust)
@@ -535,7 +544,7 @@ proptest! {
 
     #[test]
     fn inv_62_trusted_time_is_never_lost_to_untrusted(steps in steps()) {
-        let trusted = |window: &Window| window.trust != Trust::Untrusted;
+        let trusted = |window: &ValidityWindow| window.trust != Trust::Untrusted;
         let mut step = 0;
         walk(&steps, |before, after| {
             let vouched = steps[step].3 != Trust::Untrusted;

@@ -49,7 +49,7 @@ impl Tier {
     /// Episodes last as long as their thread or session only: what should outlast them becomes a
     /// fact or a procedure.
     #[must_use]
-    pub fn produces(self, typology: Typology) -> bool {
+    pub fn allows(self, typology: Typology) -> bool {
         match self {
             Tier::Interaction => typology == Typology::Episodic,
             Tier::Session => true,
@@ -159,11 +159,11 @@ pub struct Draft {
     /// The kind; a plain put is semantic.
     pub typology: Typology,
     /// True if the caller gave no typology, so that the value above is only the default.
-    pub untyped: bool,
+    pub typology_is_default: bool,
     /// True if the caller gave no tier, so that the value above is only the default.
-    pub untiered: bool,
+    pub tier_is_default: bool,
     /// True if the caller gave no trust: then its key decides, and `model` is the most it can get.
-    pub unsourced: bool,
+    pub trust_is_default: bool,
     /// The persons and things that the text is about, so that it is found when one asks to be
     /// forgotten.
     pub subjects: Vec<Subject>,
@@ -196,7 +196,7 @@ impl fmt::Debug for Draft {
 
 /// The revisions during which an entry is part of its memory: `[from, to)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RevRange {
+pub struct RevisionRange {
     pub from: Revision,
     /// The commit that removed it, if any.
     pub to: Option<Revision>,
@@ -222,10 +222,10 @@ pub struct Entry {
     /// The attributes beside the text.
     pub facets: Facets,
     /// The revisions at which it is part of the memory.
-    pub visible: RevRange,
+    pub visible: RevisionRange,
     /// The fingerprint of the redaction rules that it was written under (see
     /// [`crate::Redactor::fingerprint`]).
-    pub scan: u64,
+    pub redaction_fingerprint: u64,
 }
 
 impl Entry {
@@ -264,11 +264,11 @@ mod tests {
             tier: Tier::default(),
             typology: Typology::default(),
             facets: Facets::default(),
-            visible: RevRange {
+            visible: RevisionRange {
                 from: Revision(1),
                 to: to.map(Revision),
             },
-            scan: 0,
+            redaction_fingerprint: 0,
         }
     }
 
@@ -310,7 +310,7 @@ mod tests {
             .flat_map(|t| {
                 Typology::ALL
                     .iter()
-                    .filter(|y| t.produces(**y))
+                    .filter(|y| t.allows(**y))
                     .map(move |y| (t.as_str(), y.as_str()))
             })
             .collect();

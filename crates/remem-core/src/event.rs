@@ -1,14 +1,14 @@
 //! The event: the stored record of a change, without content. It holds ids, counts and reserved
 //! tags, never text that a caller wrote.
 
+mod commitments_and_reviews;
 mod owner;
 mod pass;
 mod run;
-mod standing;
 mod workshop;
 
 pub use pass::{
-    Compacted, Consolidated, Distillation, PassEnded, PassProgress, PassStarted, Retired,
+    Compacted, Consolidated, Distillation, EntryRetired, PassEnded, PassProgress, PassStarted,
     SubjectForgotten,
 };
 pub use run::{
@@ -16,13 +16,13 @@ pub use run::{
     NodeEnded, NodeFailed, NodeStarted, RunCancelled, RunEnded, RunFailed, RunStarted,
 };
 
-pub use standing::{
+pub use commitments_and_reviews::{
     ApprovalEnded, ApprovalGranted, AuthorizationDecided, AutomationFired, CommitmentFired,
     CommitmentRef, HeartbeatEvaluated, HeartbeatStateChanged, PredicateState, ProposalActivated,
     ProposalCreated, ProposalRef, QuorumProgress,
 };
 
-pub use workshop::{Linked, RuleRef, SessionClosed, SessionRef};
+pub use workshop::{EntryLinked, RuleRef, SessionClosed, SessionRef};
 
 use crate::ids::{EntryId, MemoryRef, Revision, RunId, Seq, Timestamp};
 use crate::sabotage;
@@ -89,7 +89,7 @@ macro_rules! events {
 
 events! {
     /// An entry was written.
-    Written(Written) = "memory.written",
+    Written(EntryWritten) = "memory.written",
     /// An entry was deleted by a caller.
     Deleted(EntryRef) = "memory.deleted",
     /// An entry expired and its text was removed.
@@ -98,7 +98,7 @@ events! {
     Redacted(EntryRef) = "memory.redacted",
     /// An entry was replaced by another one, which it was merged into, superseded by or compacted
     /// into; or its statement is no longer true.
-    Retired(Retired) = "memory.retired",
+    Retired(EntryRetired) = "memory.retired",
     /// An entry's text was erased because a subject was forgotten.
     Forgotten(EntryRef) = "memory.forgotten",
     /// An entry that had been merged into a forgotten one is an entry of its own again.
@@ -108,7 +108,7 @@ events! {
     /// Another source said the same as an entry.
     Strengthened(EntryRef) = "memory.strengthened",
     /// An action rests on an entry.
-    Linked(Linked) = "memory.linked",
+    Linked(EntryLinked) = "memory.linked",
     /// A rule of a world was written or deleted.
     RuleChanged(RuleRef) = "rule.changed",
     /// A session was opened in a memory.
@@ -190,7 +190,7 @@ events! {
 /// The payload of `memory.written` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Written {
+pub struct EntryWritten {
     pub memory_ref: String,
     pub memory_id: String,
     /// Reserved tags only: a caller's own tags can be content.
@@ -300,7 +300,7 @@ impl Event {
 
 /// The parts of an event that its hash covers beside its predecessor's hash.
 #[derive(Clone, Copy, Debug)]
-pub struct Link<'a> {
+pub struct ChainLink<'a> {
     /// The position in the tenant's log.
     pub seq: Seq,
     pub revision: Revision,
@@ -315,7 +315,7 @@ pub struct Link<'a> {
 
 /// The hash of an event given its predecessor's; the first event's predecessor is all zeros.
 #[must_use]
-pub fn chain_hash(previous: &[u8; 32], link: &Link<'_>) -> [u8; 32] {
+pub fn chain_hash(previous: &[u8; 32], link: &ChainLink<'_>) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key("remembrancer event chain v1");
     hasher.update(previous);
     hasher.update(&link.seq.0.to_le_bytes());
@@ -345,7 +345,7 @@ mod tests {
         };
         let node_id = Some("n".to_owned());
         let agent_id = Some("core.a.b".to_owned());
-        let written = Written {
+        let written = EntryWritten {
             memory_ref: "m".into(),
             memory_id: "e".into(),
             tags: vec!["source:chat".into()],
@@ -428,7 +428,7 @@ mod tests {
     fn the_chain_depends_on_every_part() {
         let zero = [0; 32];
         let run = |name, seq, at: Option<i64>| Some((name, seq, at.map(Timestamp)));
-        let link = Link {
+        let link = ChainLink {
             seq: Seq(1),
             revision: Revision(1),
             at: Timestamp(1),
@@ -439,33 +439,33 @@ mod tests {
         let base = chain_hash(&zero, &link);
         assert_ne!(base, chain_hash(&base, &link));
         for other in [
-            Link {
+            ChainLink {
                 seq: Seq(2),
                 ..link
             },
-            Link {
+            ChainLink {
                 revision: Revision(2),
                 ..link
             },
-            Link {
+            ChainLink {
                 at: Timestamp(2),
                 ..link
             },
-            Link {
+            ChainLink {
                 kind: "kp",
                 payload: "",
                 ..link
             },
-            Link { run: None, ..link },
-            Link {
+            ChainLink { run: None, ..link },
+            ChainLink {
                 run: run("s", 0, None),
                 ..link
             },
-            Link {
+            ChainLink {
                 run: run("r", 1, None),
                 ..link
             },
-            Link {
+            ChainLink {
                 run: run("r", 0, Some(1)),
                 ..link
             },

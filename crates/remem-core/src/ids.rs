@@ -91,7 +91,7 @@ name_type!(
     MemoryRef,
     |t| {
         let chars = t.chars().count();
-        (1..=256).contains(&chars) && !t.chars().any(char::is_control) && !climbs(t) && (!t.starts_with('~') || owner_of(t).is_some())
+        (1..=256).contains(&chars) && !t.chars().any(char::is_control) && !has_traversal(t) && (!t.starts_with('~') || owner_in_name(t).is_some())
     }
 );
 name_type!(
@@ -128,7 +128,7 @@ name_type!(
 );
 
 /// The user in `~user/rest`, if both are well formed.
-pub(crate) fn owner_of(memory_ref: &str) -> Option<&str> {
+pub(crate) fn owner_in_name(memory_ref: &str) -> Option<&str> {
     let (user, rest) = memory_ref.strip_prefix('~')?.split_once('/')?;
     (!rest.is_empty() && PrincipalId::parse(user).is_some()).then_some(user)
 }
@@ -138,7 +138,7 @@ impl MemoryRef {
     /// is part of the name, so that no list, event or record of a memory can lose it.
     #[must_use]
     pub fn owner(&self) -> Option<&str> {
-        owner_of(&self.0)
+        owner_in_name(&self.0)
     }
 }
 
@@ -161,7 +161,7 @@ impl WorldId {
 pub enum Actor {
     /// No particular user: sees and changes the tenant's memories only.
     #[default]
-    Nobody,
+    NoUser,
     /// A user: sees and changes the tenant's memories and their own.
     User(PrincipalId),
     /// The host itself: reaches the memories of all users. Passes and erasures act as the host.
@@ -174,7 +174,7 @@ impl Actor {
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
-            Actor::Nobody => "",
+            Actor::NoUser => "",
             Actor::User(user) => user.as_str(),
             Actor::Host => "*",
         }
@@ -195,7 +195,7 @@ impl Actor {
 
 /// Detects path traversal in any encoding: two dots, backslashes, or percent-encodings of dot,
 /// slash, backslash, NUL and percent itself.
-fn climbs(text: &str) -> bool {
+fn has_traversal(text: &str) -> bool {
     if sabotage!(
         "refs-may-climb",
         text.contains("..") || text.contains('\\'),
@@ -227,20 +227,20 @@ impl Scope {
         Scope {
             tenant,
             memory_ref,
-            actor: Actor::Nobody,
+            actor: Actor::NoUser,
         }
     }
 
     /// The same memory with `actor` acting on it.
     #[must_use]
-    pub fn acting(self, actor: Actor) -> Scope {
+    pub fn with_actor(self, actor: Actor) -> Scope {
         Scope { actor, ..self }
     }
 
     /// The same memory with the host acting on it.
     #[must_use]
     pub fn as_host(self) -> Scope {
-        self.acting(Actor::Host)
+        self.with_actor(Actor::Host)
     }
 }
 
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!((own.owner(), shared.owner()), (Some("ada"), None));
         let user = |name: &str| Actor::User(PrincipalId::parse(name).unwrap());
         for (actor, sees) in [
-            (Actor::Nobody, false),
+            (Actor::NoUser, false),
             (user("bob"), false),
             (user("ada"), true),
             (Actor::Host, true),

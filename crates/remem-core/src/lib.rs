@@ -21,9 +21,8 @@ pub mod event;
 mod habit;
 pub mod ids;
 pub mod infer;
-pub mod mirror;
-pub mod objects;
 pub mod permission;
+pub mod pii;
 pub mod policy;
 pub mod profile;
 pub mod promote;
@@ -38,6 +37,7 @@ pub mod run;
 pub mod sabotage;
 pub mod schedule;
 pub mod slots;
+pub mod strict_json;
 pub mod subject;
 #[cfg(test)]
 mod test_cases;
@@ -50,7 +50,8 @@ pub mod workflow;
 pub use admission::{Admission, Admitted, RuleText};
 pub use agent::Agent;
 pub use batch::{
-    ActionText, Batch, Cause, Change, Closing, Expectation, Fence, Idempotency, Reason, StoredText,
+    ActionText, Batch, Cause, Change, ClosingReason, EntryExpectation, Fence, Idempotency,
+    RetireReason, StoredText,
 };
 pub use commitment::Commitment;
 pub use compound::{Episode, Pattern, Speaker};
@@ -61,12 +62,12 @@ pub use ids::{
     Actor, EntryId, InteractionId, MemoryRef, PrincipalId, Revision, RuleId, RunId, Scope, Seq,
     SessionId, TenantId, Timestamp, WorldId,
 };
-pub use mirror::{Pii, PiiKind, TraceShape, find_pii, mask, trace_shape};
 pub use permission::Permission;
+pub use pii::{Pii, PiiKind, TraceKind, find_pii, mask, trace_kind};
 pub use policy::Policy;
 pub use profile::{Profile, Profiles};
 pub use query::Query;
-pub use record::{Precondition, Record, RecordBody, RecordKind, Sealed, Ties};
+pub use record::{Precondition, Record, RecordBody, RecordKind, RecordLinks, Sealed};
 pub use redact::{Redacted, Redactor, ShapePolicy};
 pub use rejection::Rejection;
 pub use run::{RunState, RunStatus};

@@ -153,7 +153,7 @@ pub const ROLES: [(&str, &[Permission]); 5] = [
 
 /// The permissions of a role; `None` for an unknown role.
 #[must_use]
-pub fn role(name: &str) -> Option<&'static [Permission]> {
+pub fn role_permissions(name: &str) -> Option<&'static [Permission]> {
     ROLES
         .iter()
         .find(|(known, _)| *known == name)
@@ -189,7 +189,7 @@ mod tests {
     fn a_role_is_a_set_of_permissions() {
         for (name, permissions) in ROLES {
             assert!(
-                !permissions.is_empty() && role(name) == Some(permissions),
+                !permissions.is_empty() && role_permissions(name) == Some(permissions),
                 "{name}"
             );
             let mut once = permissions.to_vec();
@@ -201,8 +201,8 @@ mod tests {
                 "{name} names a permission twice"
             );
         }
-        assert_eq!(role("Admin"), None);
-        assert_eq!(role(""), None);
+        assert_eq!(role_permissions("Admin"), None);
+        assert_eq!(role_permissions(""), None);
     }
 
     #[test]

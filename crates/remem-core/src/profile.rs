@@ -18,7 +18,7 @@ pub const DAY_MS: i64 = 86_400_000;
 
 /// The role of the rule guard in a memory. The guard itself is the same in both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Guard {
+pub enum GuardMode {
     /// The agent reasons about the rules themselves: each statement has to name its world.
     Primary,
     /// The agent works with the rules and states how the work goes: the guard catches statements
@@ -26,13 +26,13 @@ pub enum Guard {
     Backstop,
 }
 
-impl Guard {
+impl GuardMode {
     /// The stable name, as in the configuration.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Guard::Primary => "primary",
-            Guard::Backstop => "backstop",
+            GuardMode::Primary => "primary",
+            GuardMode::Backstop => "backstop",
         }
     }
 }
@@ -50,13 +50,13 @@ pub struct Profile {
     /// The world of statements that name none.
     pub world: WorldId,
     /// The role of the rule guard.
-    pub guard: Guard,
+    pub guard: GuardMode,
     /// How long a session may be idle before it is closed.
     pub session_idle_ms: i64,
     /// The evidence that a claim needs to outlast its session; see `promote`.
     pub promotion_units: u32,
     /// How long a statement keeps its text after it ceased to be true.
-    pub strip_after_ms: i64,
+    pub history_retention_ms: i64,
 }
 
 impl Profile {
@@ -68,10 +68,10 @@ impl Profile {
             classifies: false,
             non_mirror: false,
             world: WorldId::none(),
-            guard: Guard::Backstop,
+            guard: GuardMode::Backstop,
             session_idle_ms: 30 * DAY_MS,
             promotion_units: UNITS_MIN,
-            strip_after_ms: 730 * DAY_MS,
+            history_retention_ms: 730 * DAY_MS,
         }
     }
 
@@ -106,10 +106,10 @@ impl Profile {
                 "must be between 4 and 32: promotion can be made harder, not easier",
             );
         }
-        if !(30 * DAY_MS..=36_500 * DAY_MS).contains(&self.strip_after_ms) {
+        if !(30 * DAY_MS..=36_500 * DAY_MS).contains(&self.history_retention_ms) {
             return invalid("strip_after_days", "must be between 30 and 36500");
         }
-        if self.guard == Guard::Primary && !self.world.is_none() {
+        if self.guard == GuardMode::Primary && !self.world.is_none() {
             return invalid(
                 "world",
                 "must not be given where the guard is primary: each statement says its own",
@@ -120,7 +120,12 @@ impl Profile {
 
     /// Completes a draft as this profile prescribes: its typology, world, slot, validity window and
     /// evidence. `who` is the source of the text.
-    pub fn shape(&self, mut draft: Draft, who: &str, now: Timestamp) -> Result<Draft, Rejection> {
+    pub fn complete_draft(
+        &self,
+        mut draft: Draft,
+        who: &str,
+        now: Timestamp,
+    ) -> Result<Draft, Rejection> {
         // The tag alone marks a text as untrusted, too, and the comparisons below depend on the
         // trust.
         if draft.tags.iter().any(|tag| tag == UNTRUSTED_TAG) {
@@ -129,7 +134,7 @@ impl Profile {
                 draft.facets.trust = Trust::Untrusted
             );
         }
-        if draft.untyped && self.classifies {
+        if draft.typology_is_default && self.classifies {
             draft.typology = classify(&draft.content);
             // An order from an untrusted source is stored as something that was read, not as a
             // procedure.
@@ -142,18 +147,18 @@ impl Profile {
             // A transcript lasts as long as its session. If the caller asks for it to persist, it
             // is stored as a statement.
             match (draft.typology, draft.tier) {
-                (Typology::Episodic, Tier::Persistent) if draft.untiered => {
+                (Typology::Episodic, Tier::Persistent) if draft.tier_is_default => {
                     draft.tier = Tier::Session
                 }
                 (Typology::Episodic, Tier::Persistent) => draft.typology = Typology::Semantic,
                 (_, Tier::Interaction) => draft.typology = Typology::Episodic,
                 _ => {}
             }
-        } else if draft.untyped && draft.tier == Tier::Interaction {
+        } else if draft.typology_is_default && draft.tier == Tier::Interaction {
             draft.typology = Typology::Episodic;
         }
         if draft.typology == Typology::Semantic && draft.facets.world.is_none() {
-            if self.guard == Guard::Primary {
+            if self.guard == GuardMode::Primary {
                 return Err(Rejection::Invalid {
                     field: "world",
                     rule: "is required: statements of this memory belong to a world",
@@ -169,7 +174,7 @@ impl Profile {
             .facets
             .slot
             .as_deref()
-            .is_some_and(|slot| !slot.starts_with(CLAIM));
+            .is_some_and(|slot| !slot.starts_with(CLAIM_PREFIX));
         if draft.typology == Typology::Semantic && is_slotted {
             draft.facets.valid_at = draft.facets.valid_at.or(Some(now));
         }
@@ -188,7 +193,7 @@ impl Profile {
 
 /// The first character of a slot that stands for the text itself. To repeat such a text says
 /// nothing new.
-pub const CLAIM: char = '=';
+pub const CLAIM_PREFIX: char = '=';
 
 /// The slot of a text: the question that it answers, or the text itself if it answers none.
 fn slot_of(typology: Typology, text: &str) -> Option<String> {
@@ -204,15 +209,15 @@ fn slot_of(typology: Typology, text: &str) -> Option<String> {
 #[must_use]
 pub fn claim_slot(text: &str) -> String {
     format!(
-        "{CLAIM}{}",
-        &blake3::hash(normal(text).as_bytes()).to_hex()[..32]
+        "{CLAIM_PREFIX}{}",
+        &blake3::hash(normal_form(text).as_bytes()).to_hex()[..32]
     )
 }
 
 /// The normal form of a text: lower-case words without punctuation. Two texts with the same normal
 /// form say the same.
 #[must_use]
-pub fn normal(text: &str) -> String {
+pub fn normal_form(text: &str) -> String {
     let words = text
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty());
@@ -241,7 +246,7 @@ impl Default for Profiles {
 impl Profiles {
     /// Adds declared profiles. A pattern is a name, or the beginning of one followed by `*`; `~/…`
     /// matches the own memories of every user.
-    pub fn declare(declared: Vec<(String, Profile)>) -> Result<Profiles, Rejection> {
+    pub fn with_patterns(declared: Vec<(String, Profile)>) -> Result<Profiles, Rejection> {
         let mut declared = declared;
         for (pattern, profile) in &declared {
             profile.check()?;
@@ -280,7 +285,7 @@ impl Profiles {
 
     /// The profile that applies to a memory.
     #[must_use]
-    pub fn of(&self, memory_ref: &MemoryRef) -> &Profile {
+    pub fn for_memory(&self, memory_ref: &MemoryRef) -> &Profile {
         let name = memory_ref.as_str();
         let own = memory_ref
             .owner()
@@ -325,12 +330,12 @@ mod tests {
     fn shaped(text: &str) -> Draft {
         let draft = Draft {
             content: text.into(),
-            untyped: true,
-            untiered: true,
+            typology_is_default: true,
+            tier_is_default: true,
             ..Draft::default()
         };
         Profile::workshop()
-            .shape(draft, "ada", Timestamp(5))
+            .complete_draft(draft, "ada", Timestamp(5))
             .unwrap()
     }
 
@@ -345,8 +350,9 @@ mod tests {
             ..Profile::workshop()
         };
         let profiles =
-            Profiles::declare(vec![("~/notes".into(), custom), ("team-*".into(), wide)]).unwrap();
-        let of = |text: &str| profiles.of(&name(text)).name.clone();
+            Profiles::with_patterns(vec![("~/notes".into(), custom), ("team-*".into(), wide)])
+                .unwrap();
+        let of = |text: &str| profiles.for_memory(&name(text)).name.clone();
         assert_eq!(
             [
                 of("m"),
@@ -367,7 +373,7 @@ mod tests {
                 ..Profile::workshop()
             };
             change(&mut profile);
-            Profiles::declare(vec![("x".into(), profile)]).map(|_| ())
+            Profiles::with_patterns(vec![("x".into(), profile)]).map(|_| ())
         };
         assert_eq!(with(|_| {}), Ok(()));
         assert!(
@@ -375,14 +381,15 @@ mod tests {
             "promotion is never made easier"
         );
         assert!(with(|p| p.session_idle_ms = 0).is_err());
-        assert!(with(|p| p.strip_after_ms = DAY_MS).is_err());
+        assert!(with(|p| p.history_retention_ms = DAY_MS).is_err());
         assert!(with(|p| p.name = "a b".into()).is_err());
         assert!(
-            with(|p| (p.guard, p.world) = (Guard::Primary, WorldId::parse("w").unwrap())).is_err()
+            with(|p| (p.guard, p.world) = (GuardMode::Primary, WorldId::parse("w").unwrap()))
+                .is_err()
         );
         for pattern in ["", "a*b", "~", "a\\b"] {
             assert!(
-                Profiles::declare(vec![(pattern.into(), Profile::general())]).is_err(),
+                Profiles::with_patterns(vec![(pattern.into(), Profile::general())]).is_err(),
                 "{pattern}"
             );
         }
@@ -390,7 +397,7 @@ mod tests {
             ("x".to_owned(), Profile::general()),
             ("x".to_owned(), Profile::workshop()),
         ];
-        assert!(Profiles::declare(twice).is_err());
+        assert!(Profiles::with_patterns(twice).is_err());
     }
 
     #[test]
@@ -423,12 +430,12 @@ mod tests {
     fn a_general_memory_takes_what_it_is_given() {
         let draft = Draft {
             content: "Always send tables.".into(),
-            untyped: true,
-            untiered: true,
+            typology_is_default: true,
+            tier_is_default: true,
             ..Draft::default()
         };
         let kept = Profile::general()
-            .shape(draft, "ada", Timestamp(5))
+            .complete_draft(draft, "ada", Timestamp(5))
             .unwrap();
         assert_eq!(
             (kept.tier, kept.typology, kept.facets.slot),
@@ -436,14 +443,14 @@ mod tests {
         );
         let mut turn = Draft {
             content: "hello".into(),
-            untyped: true,
+            typology_is_default: true,
             tier: Tier::Interaction,
             ..Draft::default()
         };
         turn.facets.interaction = InteractionId::parse("t1");
         assert_eq!(
             Profile::general()
-                .shape(turn, "ada", Timestamp(5))
+                .complete_draft(turn, "ada", Timestamp(5))
                 .unwrap()
                 .typology,
             Typology::Episodic
@@ -453,16 +460,20 @@ mod tests {
     #[test]
     fn where_the_guard_is_primary_a_statement_names_its_world() {
         let primary = Profile {
-            guard: Guard::Primary,
+            guard: GuardMode::Primary,
             ..Profile::workshop()
         };
         let draft = Draft {
             content: "The gate is strict.".into(),
             ..Draft::default()
         };
-        assert!(primary.shape(draft.clone(), "ada", Timestamp(5)).is_err());
+        assert!(
+            primary
+                .complete_draft(draft.clone(), "ada", Timestamp(5))
+                .is_err()
+        );
         let mut named = draft;
         named.facets.world = WorldId::parse("w").unwrap();
-        assert!(primary.shape(named, "ada", Timestamp(5)).is_ok());
+        assert!(primary.complete_draft(named, "ada", Timestamp(5)).is_ok());
     }
 }

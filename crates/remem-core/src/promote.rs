@@ -12,7 +12,7 @@ const THREADS_MIN: usize = 2;
 
 /// The reason why a claim is not promoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum PromotionBlock {
     /// No source is trusted, and untrusted sources never suffice in any number.
     Untrusted,
     /// The claim is no longer true.
@@ -23,31 +23,35 @@ pub enum Held {
     OneThread,
 }
 
-impl Held {
+impl PromotionBlock {
     /// The stable name of the reason, in snake case.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Held::Untrusted => "untrusted",
-            Held::NotCurrent => "not_current",
-            Held::TooWeak => "too_weak",
-            Held::OneThread => "one_thread",
+            PromotionBlock::Untrusted => "untrusted",
+            PromotionBlock::NotCurrent => "not_current",
+            PromotionBlock::TooWeak => "too_weak",
+            PromotionBlock::OneThread => "one_thread",
         }
     }
 }
 
 /// Checks whether a claim may outlast its session. A `threshold` below [`UNITS_MIN`] counts as
 /// that.
-pub fn promotes(evidence: &Evidence, is_current: bool, threshold: u32) -> Result<(), Held> {
+pub fn check_promotion(
+    evidence: &Evidence,
+    is_current: bool,
+    threshold: u32,
+) -> Result<(), PromotionBlock> {
     if sabotage!(
         "untrusted-claims-are-promoted",
         evidence.is_untrusted() && !evidence.is_empty(),
         false
     ) {
-        return Err(Held::Untrusted);
+        return Err(PromotionBlock::Untrusted);
     }
     if !is_current {
-        return Err(Held::NotCurrent);
+        return Err(PromotionBlock::NotCurrent);
     }
     if evidence.units()
         < sabotage!(
@@ -56,7 +60,7 @@ pub fn promotes(evidence: &Evidence, is_current: bool, threshold: u32) -> Result
             threshold
         )
     {
-        return Err(Held::TooWeak);
+        return Err(PromotionBlock::TooWeak);
     }
     if sabotage!(
         "one-thread-corroborates-itself",
@@ -64,7 +68,7 @@ pub fn promotes(evidence: &Evidence, is_current: bool, threshold: u32) -> Result
         false
     ) && evidence.trust() != Trust::Operator
     {
-        return Err(Held::OneThread);
+        return Err(PromotionBlock::OneThread);
     }
     Ok(())
 }
@@ -85,20 +89,30 @@ mod tests {
     fn each_gate_holds_on_its_own() {
         for (list, is_current, threshold, expected) in [
             (&[(Trust::Operator, "a")][..], true, 4, Ok(())),
-            (&[(Trust::Operator, "a")], false, 4, Err(Held::NotCurrent)),
-            (&[(Trust::Operator, "a")], true, 5, Err(Held::TooWeak)),
+            (
+                &[(Trust::Operator, "a")],
+                false,
+                4,
+                Err(PromotionBlock::NotCurrent),
+            ),
+            (
+                &[(Trust::Operator, "a")],
+                true,
+                5,
+                Err(PromotionBlock::TooWeak),
+            ),
             (&[(Trust::Tool, "a"), (Trust::Tool, "b")], true, 4, Ok(())),
             (
                 &[(Trust::Tool, "a"), (Trust::Model, "b")],
                 true,
                 4,
-                Err(Held::TooWeak),
+                Err(PromotionBlock::TooWeak),
             ),
             (
                 &[(Trust::Action, "a"), (Trust::Model, "a")],
                 true,
                 4,
-                Err(Held::OneThread),
+                Err(PromotionBlock::OneThread),
             ),
             (
                 &[(Trust::Action, "a"), (Trust::Model, "b")],
@@ -114,24 +128,24 @@ mod tests {
                 ],
                 true,
                 4,
-                Err(Held::TooWeak),
+                Err(PromotionBlock::TooWeak),
             ),
             (
                 &[(Trust::Untrusted, "a"), (Trust::Untrusted, "b")],
                 true,
                 4,
-                Err(Held::Untrusted),
+                Err(PromotionBlock::Untrusted),
             ),
-            (&[], true, 4, Err(Held::TooWeak)),
+            (&[], true, 4, Err(PromotionBlock::TooWeak)),
             (
                 &[(Trust::Model, "a"), (Trust::Model, "b")],
                 true,
                 0,
-                Err(Held::TooWeak),
+                Err(PromotionBlock::TooWeak),
             ),
         ] {
             assert_eq!(
-                promotes(&evidence(list), is_current, threshold),
+                check_promotion(&evidence(list), is_current, threshold),
                 expected,
                 "{list:?} {is_current} {threshold}"
             );
@@ -141,12 +155,12 @@ mod tests {
     #[test]
     fn names_are_distinct() {
         let names = [
-            Held::Untrusted,
-            Held::NotCurrent,
-            Held::TooWeak,
-            Held::OneThread,
+            PromotionBlock::Untrusted,
+            PromotionBlock::NotCurrent,
+            PromotionBlock::TooWeak,
+            PromotionBlock::OneThread,
         ]
-        .map(Held::as_str);
+        .map(PromotionBlock::as_str);
         assert_eq!(
             names
                 .into_iter()
@@ -163,7 +177,7 @@ mod tests {
         fn inv_62_untrusted_sources_alone_never_promote(threads in prop::collection::vec(0..100u8, 1..60), threshold in 0..9u32) {
             let list: Vec<String> = threads.iter().map(u8::to_string).collect();
             let list: Vec<(Trust, &str)> = list.iter().map(|thread| (Trust::Untrusted, thread.as_str())).collect();
-            prop_assert_eq!(promotes(&evidence(&list), true, threshold), Err(Held::Untrusted));
+            prop_assert_eq!(check_promotion(&evidence(&list), true, threshold), Err(PromotionBlock::Untrusted));
         }
 
         #[test]
@@ -175,7 +189,7 @@ mod tests {
             });
             let some = read(&list);
             let all = read(&list).union(&read(&more));
-            prop_assert!(promotes(&some, true, 4).is_err() || promotes(&all, true, 4).is_ok());
+            prop_assert!(check_promotion(&some, true, 4).is_err() || check_promotion(&all, true, 4).is_ok());
         }
     }
 }

@@ -49,7 +49,7 @@ pub enum RecordKind {
     Commitment,
     /// The note that a commitment, an automation or a heartbeat fired: `<id>/<instant>`. The node
     /// that writes it first has fired it.
-    Fire,
+    Firing,
     /// The settings for recognising promises in a memory, and for delivering them.
     CommitmentRules,
     /// A predicate that is evaluated at intervals.
@@ -59,7 +59,7 @@ pub enum RecordKind {
     /// An installed prompt template.
     Prompt,
     /// The artifact that was installed from a proposal, byte for byte: `<kind>/<name>`.
-    Installed,
+    InstalledArtifact,
     /// The tools that an agent called, one after the other.
     ToolTrace,
     /// A proposal. Under review, so nothing that runs may read it.
@@ -93,12 +93,12 @@ impl RecordKind {
         RecordKind::Erasure,
         RecordKind::ModelCall,
         RecordKind::Commitment,
-        RecordKind::Fire,
+        RecordKind::Firing,
         RecordKind::CommitmentRules,
         RecordKind::Heartbeat,
         RecordKind::Automation,
         RecordKind::Prompt,
-        RecordKind::Installed,
+        RecordKind::InstalledArtifact,
         RecordKind::ToolTrace,
         RecordKind::Proposal,
         RecordKind::ProposalRevision,
@@ -108,19 +108,19 @@ impl RecordKind {
 
     /// Returns true if writing one makes a new revision of the tenant's memory.
     #[must_use]
-    pub fn is_revision(self) -> bool {
+    pub fn makes_revision(self) -> bool {
         !matches!(self, RecordKind::Progress | RecordKind::Job)
     }
 
     /// Returns true if records of this kind can be due.
     #[must_use]
-    pub fn is_timed(self) -> bool {
+    pub fn can_be_due(self) -> bool {
         matches!(
             self,
             RecordKind::Commitment
                 | RecordKind::Heartbeat
                 | RecordKind::Automation
-                | RecordKind::Fire
+                | RecordKind::Firing
                 | RecordKind::Gate
                 | RecordKind::Session
         )
@@ -129,7 +129,7 @@ impl RecordKind {
     /// Returns true if it is under review, so that nothing that runs may read it. A store keeps
     /// such records apart, and returns them through `Review` only.
     #[must_use]
-    pub fn is_inert(self) -> bool {
+    pub fn is_under_review(self) -> bool {
         matches!(
             self,
             RecordKind::Proposal | RecordKind::ProposalRevision | RecordKind::Gate
@@ -157,12 +157,12 @@ impl RecordKind {
             RecordKind::Erasure => "erasure",
             RecordKind::ModelCall => "model-call",
             RecordKind::Commitment => "commitment",
-            RecordKind::Fire => "fire",
+            RecordKind::Firing => "fire",
             RecordKind::CommitmentRules => "commitment-rules",
             RecordKind::Heartbeat => "heartbeat",
             RecordKind::Automation => "automation",
             RecordKind::Prompt => "prompt",
-            RecordKind::Installed => "installed",
+            RecordKind::InstalledArtifact => "installed",
             RecordKind::ToolTrace => "tool-trace",
             RecordKind::Proposal => "proposal",
             RecordKind::ProposalRevision => "proposal-revision",
@@ -184,12 +184,12 @@ pub struct Record {
     /// The content as a JSON object.
     pub body: Map<String, Value>,
     /// The keys that find it beside its name, and the entry that it depends on.
-    pub ties: Ties,
+    pub links: RecordLinks,
 }
 
 /// The keys that find a record beside its name, and the entry that it depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ties {
+pub struct RecordLinks {
     /// The instant at which an action on it is due.
     pub due: Option<Timestamp>,
     /// The topic that it waits for.
@@ -201,19 +201,19 @@ pub struct Ties {
     pub source: Option<(MemoryRef, EntryId)>,
 }
 
-impl Ties {
+impl RecordLinks {
     /// Ties with a due time and nothing else.
     #[must_use]
-    pub fn due(at: Timestamp) -> Ties {
-        Ties {
+    pub fn due_at(at: Timestamp) -> RecordLinks {
+        RecordLinks {
             due: Some(at),
-            ..Ties::default()
+            ..RecordLinks::default()
         }
     }
 
     /// Returns true if it can be found by a due time or a topic.
     #[must_use]
-    pub fn is_awaited(&self) -> bool {
+    pub fn has_due_or_topic(&self) -> bool {
         self.due.is_some() || self.topic.is_some()
     }
 }
@@ -325,7 +325,7 @@ mod tests {
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,
-            scan: 1,
+            redaction_fingerprint: 1,
             now: Timestamp(0),
         };
         for bytes in [
@@ -336,9 +336,9 @@ mod tests {
             b"sk-ant-api03-0123456789 12345678".to_vec(),
         ] {
             let body = admission
-                .record(Map::new())
+                .redact_record(Map::new())
                 .with_sealed("value", &Sealed::new(bytes.clone()));
-            let again = admission.record(body.map().clone());
+            let again = admission.redact_record(body.map().clone());
             assert_eq!(again, body);
             let record = Record {
                 kind: RecordKind::Secret,
@@ -346,7 +346,7 @@ mod tests {
                 version: 1,
                 at: Timestamp(0),
                 body: again.0,
-                ties: Ties::default(),
+                links: RecordLinks::default(),
             };
             assert_eq!(record.sealed("value").unwrap().bytes(), bytes);
             assert_eq!(record.sealed("other"), None);

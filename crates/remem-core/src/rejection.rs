@@ -45,7 +45,7 @@ pub enum Rejection {
     },
     /// This host stores no entries with that combination of tier and typology.
     #[error("the {tier} tier of this memory stores no {typology} entries")]
-    NoSuchCell {
+    UnsupportedTierTypology {
         tier: &'static str,
         typology: &'static str,
     },
@@ -59,7 +59,7 @@ pub enum Rejection {
     #[error(
         "this looks like {what}, which a workshop memory does not store; write a sentence about it and a reference"
     )]
-    Mirrors {
+    CopiedData {
         /// The kind of data that was recognised.
         what: &'static str,
     },
@@ -95,7 +95,7 @@ impl Rejection {
             Rejection::TooFar { .. } => "schedule_horizon_exceeded",
             Rejection::PeerMissing { .. } => "pack_peer_dependency_missing",
             Rejection::ShadowsRule { .. } => "rule_shadow",
-            Rejection::Mirrors { .. } => "non_mirror_violation",
+            Rejection::CopiedData { .. } => "non_mirror_violation",
             Rejection::UrlRefused { .. } => "webhook_url_rejected",
             _ => "validation_error",
         }
@@ -113,8 +113,8 @@ impl Rejection {
             | Rejection::Invalid { field, .. } => Some(field),
             Rejection::AlreadyExpired => Some("expiresAt"),
             Rejection::UrlRefused { .. } => Some("url"),
-            Rejection::ShadowsRule { .. } | Rejection::Mirrors { .. } => Some("content"),
-            Rejection::NoSuchCell { .. } => Some("tier"),
+            Rejection::ShadowsRule { .. } | Rejection::CopiedData { .. } => Some("content"),
+            Rejection::UnsupportedTierTypology { .. } => Some("tier"),
             Rejection::PeerMissing { .. } => Some("peerDependencies"),
             Rejection::IdempotencyMismatch => None,
         }

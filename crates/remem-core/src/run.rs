@@ -63,7 +63,7 @@ pub struct RunState {
     pub variables: Map<String, Value>,
     /// The nodes that have ended, in order.
     #[serde(default)]
-    pub done: Vec<NodeDone>,
+    pub done: Vec<EndedNode>,
     /// The error that it failed with, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Fault>,
@@ -90,7 +90,7 @@ pub struct RunState {
     pub resolved: Vec<String>,
     /// The versions of the workspace files at the start.
     #[serde(default)]
-    pub workspace: Vec<FileAt>,
+    pub workspace: Vec<WorkspaceFileVersion>,
     /// The runs that it started and that have ended: it can read their writes.
     #[serde(default)]
     pub children: Vec<String>,
@@ -99,7 +99,7 @@ pub struct RunState {
     pub parent: Option<String>,
     /// The run and event that it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
+    pub source: Option<ForkSource>,
     /// The user whose own memory it works with; no other user can see the run. Decided when it
     /// begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,7 +113,7 @@ pub struct RunState {
 /// A node that has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NodeDone {
+pub struct EndedNode {
     pub id: String,
     #[serde(default)]
     pub outputs: Map<String, Value>,
@@ -128,7 +128,7 @@ pub struct NodeDone {
 /// A workspace file at a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct FileAt {
+pub struct WorkspaceFileVersion {
     pub path: String,
     pub version: u64,
 }
@@ -136,7 +136,7 @@ pub struct FileAt {
 /// The origin of a forked run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Source {
+pub struct ForkSource {
     pub run_id: String,
     /// The position of the event at which the fork begins.
     pub from_seq: u64,

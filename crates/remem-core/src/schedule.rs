@@ -22,12 +22,12 @@ const TEXT_MAX: usize = 256;
 /// A repeated time: an interval or a cron line, in a time zone.
 #[derive(Clone, Debug)]
 pub struct Timing {
-    rule: Rule,
+    rule: TimingRule,
     zone: TimeZone,
 }
 
 #[derive(Clone, Debug)]
-enum Rule {
+enum TimingRule {
     Every(Box<Span>),
     Cron(Box<Cron>),
 }
@@ -35,10 +35,10 @@ enum Rule {
 impl Timing {
     /// Reads either an ISO 8601 duration or a cron line, and the name of a time zone.
     pub fn parse(every: Option<&str>, cron: Option<&str>, zone: &str) -> Result<Timing, Rejection> {
-        let zone = self::zone(zone)?;
+        let zone = self::parse_zone(zone)?;
         let rule = match (every, cron) {
-            (Some(every), None) => Rule::Every(Box::new(span(every)?)),
-            (None, Some(line)) => Rule::Cron(Box::new(Cron::parse(line)?)),
+            (Some(every), None) => TimingRule::Every(Box::new(parse_interval(every)?)),
+            (None, Some(line)) => TimingRule::Cron(Box::new(Cron::parse(line)?)),
             _ => {
                 return Err(Rejection::Invalid {
                     field: "every",
@@ -54,8 +54,8 @@ impl Timing {
     #[must_use]
     pub fn next(&self, anchor: Timestamp, now: Timestamp) -> Option<Timestamp> {
         match &self.rule {
-            Rule::Cron(cron) => cron.next(&self.zone, now),
-            Rule::Every(span) => self.next_every(span, anchor, now),
+            TimingRule::Cron(cron) => cron.next(&self.zone, now),
+            TimingRule::Every(span) => self.next_every(span, anchor, now),
         }
     }
 
@@ -63,7 +63,7 @@ impl Timing {
     /// made up for.
     #[must_use]
     pub fn latest(&self, anchor: Timestamp, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
-        latest(|from| self.next(anchor, from), after, now)
+        latest_tick(|from| self.next(anchor, from), after, now)
     }
 
     fn next_every(&self, span: &Span, anchor: Timestamp, now: Timestamp) -> Option<Timestamp> {
@@ -88,7 +88,7 @@ impl Timing {
 }
 
 /// The time zone with this name.
-pub fn zone(name: &str) -> Result<TimeZone, Rejection> {
+pub fn parse_zone(name: &str) -> Result<TimeZone, Rejection> {
     let zone = if name.len() <= TEXT_MAX {
         TimeZone::get(name).ok()
     } else {
@@ -102,7 +102,7 @@ pub fn zone(name: &str) -> Result<TimeZone, Rejection> {
 
 /// The last tick after `after` and not after `now`, where `next` gives the first tick after an
 /// instant.
-pub(crate) fn latest(
+pub(crate) fn latest_tick(
     next: impl Fn(Timestamp) -> Option<Timestamp>,
     after: Timestamp,
     now: Timestamp,
@@ -123,7 +123,7 @@ pub(crate) fn latest(
     Some(due(from).unwrap_or(latest))
 }
 
-fn span(text: &str) -> Result<Span, Rejection> {
+fn parse_interval(text: &str) -> Result<Span, Rejection> {
     let invalid = Rejection::Invalid {
         field: "every",
         rule: "must be an ISO 8601 duration from PT1M to P10Y, such as P1D",

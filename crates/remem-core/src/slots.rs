@@ -8,8 +8,8 @@
 //! Anything else excludes only its own opposite: "always" and "never" the very same action
 //! (`deploy_on_friday|do`).
 
-use crate::consolidate::slot::slot;
-use crate::habit::opening;
+use crate::consolidate::slot::parse_slot;
+use crate::habit::opening_words_end;
 use crate::habit::phrase::Sentence;
 use crate::infer::observation_key;
 use crate::sabotage;
@@ -22,34 +22,34 @@ const TOOL_WORDS_MAX: usize = 4;
 /// The slot of a fact and its value, if it has one.
 #[must_use]
 pub fn semantic_slot(text: &str) -> Option<(String, String)> {
-    slot(text).map(|slot| (slot.key, slot.value))
+    parse_slot(text).map(|slot| (slot.key, slot.value))
 }
 
 /// The slot of a procedure, as `subject|class`, if it has one.
 #[must_use]
 pub fn procedural_slot(text: &str) -> Option<String> {
     let plain = text.trim().trim_end_matches(['.', '!']);
-    let sentence = Sentence::read(plain).filter(|_| plain.len() <= TEXT_BYTES_MAX)?;
+    let sentence = Sentence::parse(plain).filter(|_| plain.len() <= TEXT_BYTES_MAX)?;
     if sentence.text.contains(AMBIGUOUS) || sentence.text.contains(". ") {
         return None;
     }
-    let from = opening(&sentence);
-    let from = from + sentence.any(from, STANDING).unwrap_or(0);
+    let from = opening_words_end(&sentence);
+    let from = from + sentence.longest_phrase_at(from, PERMANENCE).unwrap_or(0);
     let to = sentence.words.len();
     if sabotage!(
         "a-rule-for-now-replaces-a-rule-for-good",
-        sentence.has(from, UNCERTAIN),
+        sentence.contains_any(from, UNCERTAIN),
         false
     ) {
         return None;
     }
-    let (rule, context) = parts(&sentence, from, to)?;
+    let (rule, context) = rule_and_context(&sentence, from, to)?;
     // A second clause would be lost with the first, so such a text has no slot.
     let whole = (rule.from..rule.to.saturating_sub(1)).all(|at| sentence.words[at].mark.is_none());
     if !whole {
         return None;
     }
-    read(&rule, context)
+    slot_of_rule(&rule, context)
 }
 
 /// A range of words of the sentence.
@@ -88,7 +88,7 @@ impl<'s, 'a> Clause<'s, 'a> {
     /// The position of the first occurrence of one of `words` after the first word.
     fn find(self, words: &[&str]) -> Option<usize> {
         self.sentence
-            .find(self.from + 1, words)
+            .find_word(self.from + 1, words)
             .filter(|at| *at + 1 < self.to)
     }
 
@@ -98,7 +98,7 @@ impl<'s, 'a> Clause<'s, 'a> {
         let plain = words
             .chars()
             .all(|c| c.is_alphanumeric() || [' ', '-', '\'', '’', '.'].contains(&c));
-        let pointing = (0..self.len()).any(|nth| POINTING.contains(&self.word(nth)));
+        let pointing = (0..self.len()).any(|nth| REFERRING_WORDS.contains(&self.word(nth)));
         let key = observation_key(words).filter(|_| plain && !pointing)?;
         (key.split(' ').count() <= WORDS_MAX).then(|| key.replace(' ', "_"))
     }
@@ -106,7 +106,7 @@ impl<'s, 'a> Clause<'s, 'a> {
 
 /// The rule, and the context that it is for: "when reviewing, …", "…, when reviewing". A comma may
 /// stand only between the two.
-fn parts<'s, 'a>(
+fn rule_and_context<'s, 'a>(
     sentence: &'s Sentence<'a>,
     from: usize,
     to: usize,
@@ -114,7 +114,7 @@ fn parts<'s, 'a>(
     let all = Clause { sentence, from, to };
     if ["when", "whenever", "for"].contains(&all.word(0)) {
         let comma = (from + 1..to).find(|at| sentence.words[*at].mark.is_some())?;
-        let then = comma + 1 + sentence.any(comma + 1, FILLERS).unwrap_or(0);
+        let then = comma + 1 + sentence.longest_phrase_at(comma + 1, FILLERS).unwrap_or(0);
         return (then < to).then(|| (all.part(then, to), Some(all.part(from + 1, comma + 1))));
     }
     match all.find(&["when", "whenever"]) {
@@ -123,29 +123,29 @@ fn parts<'s, 'a>(
     }
 }
 
-fn read(rule: &Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
+fn slot_of_rule(rule: &Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
     let spoken = ["i", "we"].contains(&rule.word(0))
         && ["always", "never", "prefer", "use"].contains(&rule.word(1));
     let rule = rule.part(rule.from + usize::from(spoken), rule.to);
-    let forbids = rule.sentence.any(rule.from, NEVER);
+    let forbids = rule.sentence.longest_phrase_at(rule.from, NEVER);
     let firm = forbids.or((rule.word(0) == "always").then_some(1));
     let action = rule.part(rule.from + firm.unwrap_or(0), rule.to);
     let known = if forbids.is_some() {
         None
     } else {
-        shape(action, context)
-            .or_else(|| tool(action, context))
-            .or_else(|| choice(action, context))
+        format_slot(action, context)
+            .or_else(|| tool_slot(action, context))
+            .or_else(|| preference_slot(action, context))
     };
     match firm {
         _ if known.is_some() => known,
-        Some(_) => polar(action, context),
+        Some(_) => always_never_slot(action, context),
         None => None,
     }
 }
 
 /// The slot of "always/never <action>": the action itself is the question.
-fn polar(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
+fn always_never_slot(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
     let done = action
         .key()
         .filter(|_| action.len() > 1 && !STATES.contains(&action.word(0)))?;
@@ -157,9 +157,9 @@ fn polar(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<Stri
 
 /// The slot of "format dates as ISO", "send reports in Slack": the format of a thing, its language,
 /// or its channel.
-fn shape(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
+fn format_slot(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
     let verb = action.word(0);
-    if context.is_some() || !SHAPING.contains(&verb) {
+    if context.is_some() || !FORMATTING_VERBS.contains(&verb) {
         return None;
     }
     let by = action.find(&["as", "in", "via"])?;
@@ -179,7 +179,7 @@ fn shape(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<Stri
 }
 
 /// The slot of "use Linear for tickets", "for tickets, use Linear": the tool for a purpose.
-fn tool(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
+fn tool_slot(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
     if !["use", "prefer"].contains(&action.word(0)) {
         return None;
     }
@@ -206,7 +206,7 @@ fn tool(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<Strin
 }
 
 /// The slot of "prefer tabs over spaces", which is also that of "prefer spaces over tabs".
-fn choice(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
+fn preference_slot(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
     let over = action
         .find(&["over"])
         .filter(|_| action.word(0) == "prefer")?;
@@ -228,7 +228,7 @@ const AMBIGUOUS: &[char] = &[
     '?', '!', ';', ':', '\n', '"', '(', '“', '„', '«', '*', '`', '<', '>', '[', '{', '_', '|', '/',
 ];
 
-const STANDING: &[&str] = &[
+const PERMANENCE: &[&str] = &[
     "as a rule",
     "by default",
     "from here on",
@@ -251,7 +251,7 @@ const UNCERTAIN: &[&str] = &[
 /// Words that only the moment explains; and "US" and "IT", which in lower case look like "us" and
 /// "it".
 #[rustfmt::skip]
-const POINTING: &[&str] = &[
+const REFERRING_WORDS: &[&str] = &[
     "anything", "everything", "he", "her", "here", "him", "his", "it", "its", "me", "mine", "next", "now", "one", "ones", "other", "others",
     "same", "she", "something", "that", "their", "them", "there", "these", "they", "things", "this", "those", "us", "you",
 ];
@@ -263,7 +263,7 @@ const STATES: &[&str] = &[
     "remember", "the", "think", "to", "want", "was", "were", "will", "worry",
 ];
 
-const SHAPING: &[&str] = &[
+const FORMATTING_VERBS: &[&str] = &[
     "deliver", "export", "format", "post", "present", "render", "save", "send", "share", "write",
 ];
 

@@ -60,7 +60,7 @@ impl Subject {
 
     /// The first four bytes in hexadecimal: enough to tell two subjects apart in a log.
     #[must_use]
-    pub fn short(&self) -> String {
+    pub fn short_hex(&self) -> String {
         self.0[..4]
             .iter()
             .map(|byte| format!("{byte:02x}"))
@@ -70,7 +70,7 @@ impl Subject {
 
 impl std::fmt::Debug for Subject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Subject({})", self.short())
+        write!(f, "Subject({})", self.short_hex())
     }
 }
 
@@ -96,6 +96,6 @@ mod tests {
             Subject::of(&key, &"x".repeat(257)),
             Err(Rejection::TooLarge { .. })
         ));
-        assert_eq!(of("ada").short().len(), 8);
+        assert_eq!(of("ada").short_hex().len(), 8);
     }
 }

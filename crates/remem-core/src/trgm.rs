@@ -18,18 +18,18 @@ use std::ops::RangeInclusive;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 /// The fewest characters of a guarded text: shorter rules are similar by nature.
-pub const GUARD_FLOOR_CHARS: usize = 100;
+pub const GUARDED_CHARS_MIN: usize = 100;
 
 /// A text restates another when they share more than 17 of 20 of all their trigrams. At exactly 17
 /// of 20 it does not.
-const SHARED: u64 = 17;
-const OF: u64 = 20;
+const RESTATED_SHARED: u64 = 17;
+const RESTATED_OF: u64 = 20;
 
 /// Whether the guard compares a text, by its length in characters, as the `length` of both
 /// databases counts them.
 #[must_use]
 pub fn is_guarded(text: &str) -> bool {
-    text.chars().nth(GUARD_FLOOR_CHARS - 1).is_some()
+    text.chars().nth(GUARDED_CHARS_MIN - 1).is_some()
 }
 
 /// The trigrams of a text: distinct 24-bit values in ascending order.
@@ -99,12 +99,12 @@ impl Trigrams {
 
     /// Whether one text restates the other: more than 17 of 20 trigrams in common.
     #[must_use]
-    pub fn shadows(&self, other: &Trigrams) -> bool {
+    pub fn restates(&self, other: &Trigrams) -> bool {
         let (both, either) = self.similarity(other);
         sabotage!(
             "seventeen-of-twenty-shadow",
-            OF * both as u64 > SHARED * either as u64,
-            OF * both as u64 >= SHARED * either as u64
+            RESTATED_OF * both as u64 > RESTATED_SHARED * either as u64,
+            RESTATED_OF * both as u64 >= RESTATED_SHARED * either as u64
         )
     }
 
@@ -112,7 +112,7 @@ impl Trigrams {
     /// more trigrams are in one set alone than two restating sets can have, the answer is known.
     /// `None` for bytes that are no stored set.
     #[must_use]
-    pub fn shadows_stored(&self, bytes: &[u8]) -> Option<bool> {
+    pub fn restates_stored(&self, bytes: &[u8]) -> Option<bool> {
         let (triples, rest) = bytes.as_chunks::<3>();
         if !rest.is_empty() {
             return None;
@@ -121,7 +121,9 @@ impl Trigrams {
         // smaller set has.
         let shared_max = self.len().min(triples.len()) as u64;
         let haste = sabotage!("the-verdict-comes-too-soon", 1, 2);
-        let is_over = |alone: u64| SHARED * alone * haste >= (OF - SHARED) * shared_max;
+        let is_over = |alone: u64| {
+            RESTATED_SHARED * alone * haste >= (RESTATED_OF - RESTATED_SHARED) * shared_max
+        };
         let mut mine = self.0.iter().copied().peekable();
         let mut before = None;
         let mut both = 0;
@@ -147,17 +149,17 @@ impl Trigrams {
             }
         }
         let either = both + alone + mine.count() as u64;
-        Some(OF * both > SHARED * either)
+        Some(RESTATED_OF * both > RESTATED_SHARED * either)
     }
 
     /// The sizes of all sets that can restate this one. Two sets have at most the smaller in common
     /// and together at least the larger, so no other size can; every size in the range does, if one
     /// of the two sets contains the other.
     #[must_use]
-    pub fn sizes(&self) -> RangeInclusive<usize> {
+    pub fn restating_sizes(&self) -> RangeInclusive<usize> {
         let len = self.len();
-        let shared = SHARED as usize;
-        let of = OF as usize;
+        let shared = RESTATED_SHARED as usize;
+        let of = RESTATED_OF as usize;
         (shared * len / of + sabotage!("sizes-leave-a-shadow-out", 1, 2))
             ..=((of * len).saturating_sub(1) / shared)
     }
@@ -175,10 +177,10 @@ pub(crate) fn each_trigram(text: &str, mut emit: impl FnMut(u32)) {
     let mut window = [' '; 3];
     for c in text.chars().chain([' ']) {
         if is_word(c) {
-            window = [window[1], window[2], lower(c)];
-            emit(key(window));
+            window = [window[1], window[2], to_lower(c)];
+            emit(trigram_code(window));
         } else if window[2] != ' ' {
-            emit(key([window[1], window[2], ' ']));
+            emit(trigram_code([window[1], window[2], ' ']));
             window = [' '; 3];
         }
     }
@@ -197,7 +199,7 @@ pub(crate) fn is_word(c: char) -> bool {
 /// The lower-case form, one character for one and regardless of its neighbours: a final sigma is no
 /// special case, and of the two characters that a capital dotted I becomes, the first is used, as
 /// the server's library does.
-pub(crate) fn lower(c: char) -> char {
+pub(crate) fn to_lower(c: char) -> char {
     if c.is_ascii() {
         c.to_ascii_lowercase()
     } else {
@@ -211,7 +213,7 @@ pub(crate) fn lower(c: char) -> char {
 }
 
 /// A trigram as 24 bits: its bytes if there are three, else three bytes of a checksum of them.
-fn key(trigram: [char; 3]) -> u32 {
+fn trigram_code(trigram: [char; 3]) -> u32 {
     let mut bytes = [0; 12];
     let mut len = 0;
     for c in trigram {

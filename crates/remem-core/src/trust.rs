@@ -49,7 +49,7 @@ impl Trust {
 
     /// The lower of two: a text made from both is trusted no more than the weaker.
     #[must_use]
-    pub fn meet(self, other: Trust) -> Trust {
+    pub fn weaker(self, other: Trust) -> Trust {
         self.min(other)
     }
 
@@ -85,13 +85,13 @@ const UNTRUSTED_UNITS_MAX: u32 = 2;
 /// One source. The order is that of strength, strongest first, so that a set which is too long is
 /// cut at its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Source {
+struct EvidenceSource {
     trust: Reverse<Trust>,
     thread: [u8; 8],
     origin: [u8; 8],
 }
 
-impl Source {
+impl EvidenceSource {
     fn text(&self) -> String {
         format!(
             "{}:{}.{}",
@@ -101,13 +101,13 @@ impl Source {
         )
     }
 
-    fn read(text: &str) -> Option<Source> {
+    fn parse(text: &str) -> Option<EvidenceSource> {
         let (letter, digests) = text.split_once(':')?;
         let (thread, origin) = digests.split_once('.')?;
         let trust = Trust::ALL
             .into_iter()
             .find(|trust| trust.letter() == letter)?;
-        Some(Source {
+        Some(EvidenceSource {
             trust: Reverse(trust),
             thread: unhex(thread)?,
             origin: unhex(origin)?,
@@ -119,7 +119,7 @@ impl Source {
 /// one trust level in one thread count as one, however often they speak and through however many
 /// origins.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Evidence(Vec<Source>);
+pub struct Evidence(Vec<EvidenceSource>);
 
 impl Evidence {
     /// The most sources of one set; the strongest are kept.
@@ -129,7 +129,7 @@ impl Evidence {
     /// tool, an address, a speaker).
     #[must_use]
     pub fn of(trust: Trust, thread: &str, origin: &str) -> Evidence {
-        Evidence(vec![Source {
+        Evidence(vec![EvidenceSource {
             trust: Reverse(trust),
             thread: digest("thread", thread),
             origin: digest("origin", origin),
@@ -140,8 +140,8 @@ impl Evidence {
     /// so that the result does not depend on the order in which sources came.
     #[must_use]
     pub fn union(&self, other: &Evidence) -> Evidence {
-        let all: BTreeSet<Source> = self.0.iter().chain(&other.0).copied().collect();
-        let mut sources: Vec<Source> = all.into_iter().collect();
+        let all: BTreeSet<EvidenceSource> = self.0.iter().chain(&other.0).copied().collect();
+        let mut sources: Vec<EvidenceSource> = all.into_iter().collect();
         sabotage!(
             "a-thread-counts-as-often-as-it-speaks",
             sources.dedup_by_key(|source| (source.trust, source.thread))
@@ -203,7 +203,7 @@ impl Evidence {
     pub fn to_text(&self) -> String {
         self.0
             .iter()
-            .map(Source::text)
+            .map(EvidenceSource::text)
             .collect::<Vec<_>>()
             .join(",")
     }
@@ -214,7 +214,8 @@ impl Evidence {
         if text.is_empty() {
             return Some(Evidence::default());
         }
-        let sources: Option<Vec<Source>> = text.split(',').map(Source::read).collect();
+        let sources: Option<Vec<EvidenceSource>> =
+            text.split(',').map(EvidenceSource::parse).collect();
         let evidence = Evidence(sources?);
         (evidence.union(&evidence) == evidence).then_some(evidence)
     }

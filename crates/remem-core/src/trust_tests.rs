@@ -29,8 +29,8 @@ fn trusts_are_ordered_and_have_names() {
     }
     assert_eq!("nobody".parse::<Trust>(), Err(UnknownName));
     assert_eq!(Trust::default(), Trust::Model);
-    assert_eq!(Trust::Operator.meet(Trust::Untrusted), Trust::Untrusted);
-    assert_eq!(Trust::Tool.meet(Trust::Action), Trust::Tool);
+    assert_eq!(Trust::Operator.weaker(Trust::Untrusted), Trust::Untrusted);
+    assert_eq!(Trust::Tool.weaker(Trust::Action), Trust::Tool);
     assert_eq!(
         Trust::ALL
             .map(Trust::letter)

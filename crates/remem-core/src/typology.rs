@@ -8,7 +8,7 @@
 
 use crate::entry::Typology;
 use crate::habit::phrase::{Sentence, sentences};
-use crate::habit::{habit, is_past};
+use crate::habit::{classify_habit, is_past_form};
 use crate::sabotage;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -29,7 +29,10 @@ pub fn classify(text: &str) -> Typology {
         return Typology::Episodic;
     }
     let sentences = sentences(text);
-    if sentences.iter().any(|sentence| habit(sentence).is_some()) {
+    if sentences
+        .iter()
+        .any(|sentence| classify_habit(sentence).is_some())
+    {
         return Typology::Procedural;
     }
     if sentences.iter().any(is_account) {
@@ -56,7 +59,7 @@ fn is_call(text: &str) -> bool {
             Value::Array(items) => waiting.extend(items.iter().rev()),
             Value::Object(fields) => {
                 let has = |names: &[&str]| names.iter().any(|name| fields.contains_key(*name));
-                if has(CALLS) || (has(CALLED) && has(GIVEN)) {
+                if has(CALL_FIELDS) || (has(CALL_TARGET_FIELDS) && has(CALL_ARGUMENT_FIELDS)) {
                     return true;
                 }
                 waiting.extend(fields.values());
@@ -70,9 +73,9 @@ fn is_call(text: &str) -> bool {
 /// Detects lines that begin with a speaker. One line is enough if the word can only be a speaker; a
 /// name may be the label of a fact, so names must take turns.
 fn is_dialogue(text: &str) -> bool {
-    let turns: Vec<(String, bool, &str)> = text.lines().filter_map(turn).collect();
+    let turns: Vec<(String, bool, &str)> = text.lines().filter_map(speaker_turn).collect();
     let speaker = |name: &str| SPEAKERS.contains(&name);
-    let party = |name: &str| speaker(name) || PARTIES.contains(&name);
+    let party = |name: &str| speaker(name) || POSSIBLE_SPEAKERS.contains(&name);
     let spoken = turns
         .iter()
         .any(|(name, _, said)| speaker(name) && said.split_whitespace().nth(2).is_some());
@@ -84,7 +87,7 @@ fn is_dialogue(text: &str) -> bool {
 }
 
 /// The speaker of a line in lower case, whether a time comes before it, and the text after it.
-fn turn(line: &str) -> Option<(String, bool, &str)> {
+fn speaker_turn(line: &str) -> Option<(String, bool, &str)> {
     let line = line.trim().trim_start_matches(['*', '#', '_', ' ']);
     let (clock, rest) = match line.split_once(' ') {
         Some((head, rest)) if is_clock(head.trim_matches(['[', ']', '(', ')'])) => {
@@ -113,7 +116,7 @@ fn is_quotation(text: &str) -> bool {
         let after = words_at_start(&text[end..], quote).take(3);
         before.chain(after).any(|word| {
             let word = word.trim_matches(|c: char| !c.is_alphanumeric());
-            SPOKEN
+            SPEECH_VERBS
                 .iter()
                 .any(|spoken| word.eq_ignore_ascii_case(spoken))
         })
@@ -155,9 +158,9 @@ fn is_account(sentence: &Sentence<'_>) -> bool {
             && ["am", "pm", "a.m", "p.m"].contains(&sentence.word(at + 1));
         hour || is_clock(sentence.word(at))
     });
-    let did = |at: usize| (at + 1..at + 4).any(|at| is_past(sentence.word(at)));
+    let did = |at: usize| (at + 1..at + 4).any(|at| is_past_form(sentence.word(at)));
     clock
-        && !sentence.question
+        && !sentence.is_question
         && (0..sentence.words.len()).any(|at| ["i", "we"].contains(&sentence.word(at)) && did(at))
 }
 
@@ -195,7 +198,7 @@ const SPEAKERS: &[&str] = &[
     "you",
 ];
 /// Speakers that may be a label; they count if others speak, too.
-const PARTIES: &[&str] = &[
+const POSSIBLE_SPEAKERS: &[&str] = &[
     "caller",
     "client",
     "customer",
@@ -207,7 +210,7 @@ const PARTIES: &[&str] = &[
     "tool",
 ];
 /// Verbs of speaking, in the past tense only: a button that says "Save" is not speaking.
-const SPOKEN: &[&str] = &[
+const SPEECH_VERBS: &[&str] = &[
     "added",
     "answered",
     "asked",
@@ -220,7 +223,7 @@ const SPOKEN: &[&str] = &[
     "wrote",
 ];
 /// Fields that only a tool call has.
-const CALLS: &[&str] = &[
+const CALL_FIELDS: &[&str] = &[
     "function_call",
     "toolCall",
     "toolCallId",
@@ -234,8 +237,8 @@ const CALLS: &[&str] = &[
     "tool_use_id",
 ];
 /// Fields for the called tool and for its arguments: both together are a call.
-const CALLED: &[&str] = &["function", "method", "name", "tool"];
-const GIVEN: &[&str] = &["args", "arguments", "input", "parameters", "params"];
+const CALL_TARGET_FIELDS: &[&str] = &["function", "method", "name", "tool"];
+const CALL_ARGUMENT_FIELDS: &[&str] = &["args", "arguments", "input", "parameters", "params"];
 
 #[cfg(test)]
 #[path = "typology_tests.rs"]

@@ -12,7 +12,7 @@ pub const SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=256;
 
 /// Event kinds that are sent even if no run caused them. All other events without a run stay in the
 /// tenant's log.
-const STANDING: [EventKind; 5] = [
+const SENT_WITHOUT_RUN: [EventKind; 5] = [
     EventKind::CommitmentFired,
     EventKind::AutomationFired,
     EventKind::HeartbeatStateChanged,
@@ -22,13 +22,13 @@ const STANDING: [EventKind; 5] = [
 
 /// Returns true if an event of this kind is sent although no run caused it.
 #[must_use]
-pub fn is_standing(kind: EventKind) -> bool {
-    STANDING.contains(&kind)
+pub fn is_sent_without_run(kind: EventKind) -> bool {
+    SENT_WITHOUT_RUN.contains(&kind)
 }
 
 /// Event types of OpenWOP that this host never sends. A subscription may list them; nothing will be
 /// sent for them.
-const ELSEWHERE: &str = "run.resuming run.paused run.resumed run.restored-from-snapshot run.dead_lettered node.suspended \
+const NEVER_SENT: &str = "run.resuming run.paused run.resumed run.restored-from-snapshot run.dead_lettered node.suspended \
     node.suspend-failed node.resumed node.retried node.skipped node.cancelled node.dispatched approval.requested \
     approval.received approval.granted approval.rejected approval.overridden clarification.requested clarification.resolved \
     interrupt.requested interrupt.resolved channel.written artifact.created output.chunk variable.changed log.appended \
@@ -61,7 +61,7 @@ pub fn event_types(names: &[String]) -> Result<Vec<String>, Rejection> {
     let mut types: Vec<String> = Vec::new();
     for name in names {
         let known = EventKind::ALL.iter().any(|kind| kind.as_str() == name)
-            || ELSEWHERE.split_whitespace().any(|known| known == name);
+            || NEVER_SENT.split_whitespace().any(|known| known == name);
         if !known {
             return Err(Rejection::Invalid {
                 field: "events",

@@ -6,8 +6,8 @@
 //! an unknown node type fails the run that comes to it.
 
 use crate::ids::MemoryRef;
-use crate::objects;
 use crate::rejection::Rejection;
+use crate::strict_json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -115,7 +115,7 @@ impl Workflow {
     /// Reads and checks a definition. The error names the part and the rule, never a value.
     pub fn parse(document: Map<String, Value>) -> Result<Workflow, Rejection> {
         let shape = "must be a definition with id, nodes (each with id and typeId) and, as needed, edges and variables";
-        let definition: Definition = objects::from_value(Value::Object(document.clone()))
+        let definition: Definition = strict_json::from_value(Value::Object(document.clone()))
             .map_err(|_| invalid("workflow", shape))?;
         if !is_workflow_id(&definition.id) {
             return Err(Rejection::MalformedName { field: "id" });
@@ -140,7 +140,7 @@ impl Workflow {
                 "must have no condition: this host runs every node",
             ));
         }
-        let nodes = in_order(definition.nodes, &definition.edges)?;
+        let nodes = topological_order(definition.nodes, &definition.edges)?;
         Ok(Workflow {
             id: definition.id,
             nodes,
@@ -151,7 +151,10 @@ impl Workflow {
 
     /// The variables at the start of a run: the given values of declared variables, and defaults
     /// for the others.
-    pub fn start(&self, inputs: &Map<String, Value>) -> Result<Map<String, Value>, Rejection> {
+    pub fn initial_variables(
+        &self,
+        inputs: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, Rejection> {
         let mut variables = Map::new();
         for variable in &self.variables {
             let given = inputs.get(&variable.name).filter(|value| !value.is_null());
@@ -161,7 +164,7 @@ impl Workflow {
                     "must hold every variable that the workflow requires",
                 ));
             }
-            if given.is_some_and(|value| !variable.holds(value)) {
+            if given.is_some_and(|value| !variable.accepts(value)) {
                 return Err(invalid(
                     "inputs",
                     "must give each variable a value of its declared type",
@@ -273,7 +276,7 @@ impl Variable {
         Ok(())
     }
 
-    fn holds(&self, value: &Value) -> bool {
+    fn accepts(&self, value: &Value) -> bool {
         match self.r#type.as_str() {
             "string" => value.is_string(),
             "number" => value.is_number(),
@@ -285,7 +288,7 @@ impl Variable {
 }
 
 /// Sorts nodes so that each comes after those that lead to it; otherwise the given order is kept.
-fn in_order(nodes: Vec<Node>, edges: &[Edge]) -> Result<Vec<Node>, Rejection> {
+fn topological_order(nodes: Vec<Node>, edges: &[Edge]) -> Result<Vec<Node>, Rejection> {
     let place: HashMap<&str, usize> = nodes
         .iter()
         .enumerate()
@@ -399,7 +402,8 @@ mod tests {
         let variables = json!([{"name": "nonce", "type": "string", "required": true}, {"name": "n", "type": "number", "defaultValue": 3}]);
         let workflow =
             parse(json!({"id": "w", "nodes": [node("a")], "variables": variables})).unwrap();
-        let start = |inputs: Value| workflow.start(&inputs.as_object().cloned().unwrap());
+        let start =
+            |inputs: Value| workflow.initial_variables(&inputs.as_object().cloned().unwrap());
         assert_eq!(
             start(json!({"nonce": "x", "other": "dropped"})).unwrap(),
             json!({"nonce": "x", "n": 3}).as_object().cloned().unwrap()

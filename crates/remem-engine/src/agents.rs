@@ -6,23 +6,23 @@ use crate::caller::Caller;
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::secrets::Rules;
+use crate::secrets::RedactionRules;
 use crate::workspace::is_path;
 use remem_core::admission::check_name;
-use remem_core::agent::{Agent, Install, Prompt, is_agent_id};
+use remem_core::agent::{Agent, InstallRequest, Prompt, is_agent_id};
 use remem_core::proposal::{PromptTemplate, is_name};
 use remem_core::sabotage;
 use remem_core::{Batch, Permission, Policy, Precondition, RecordKind, Rejection, TenantId};
-use remem_store::Outcome;
+use remem_store::ChangeOutcome;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Prefix of a reference to a prompt template.
-const PROMPT: &str = "prompt:";
+const PROMPT_PREFIX: &str = "prompt:";
 
 /// An agent as callers see it, with what it does not get here.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct AgentInfo {
     /// The agent's manifest, without its prompt.
     pub agent: Agent,
     /// Packs and capabilities that it requests and does not get.
@@ -33,48 +33,48 @@ pub struct Listed {
 
 /// The result of installing an agent.
 #[derive(Clone, Debug)]
-pub struct Installed {
+pub struct AgentInstallation {
     /// The agent as it is now.
-    pub listed: Listed,
+    pub info: AgentInfo,
     /// Whether it replaced an agent with the same id.
     pub replaced: bool,
 }
 
 impl Engine {
     /// Lists the agents of the caller's tenant and of the host, by id.
-    pub async fn agents(&self, caller: &Caller) -> Result<Vec<Listed>, EngineError> {
+    pub async fn list_agents(&self, caller: &Caller) -> Result<Vec<AgentInfo>, EngineError> {
         caller.require(Permission::ManifestRead)?;
         let agents = self
-            .installed(caller.tenant(), &self.policy_of(caller))
+            .installed_agents(caller.tenant(), &self.policy_of(caller))
             .await?;
         Ok(agents
             .iter()
-            .map(|agent| self.listed(agent.clone(), &agents))
+            .map(|agent| self.agent_info(agent.clone(), &agents))
             .collect())
     }
 
     /// Returns one agent, if it exists.
-    pub async fn listed_agent(
+    pub async fn get_agent(
         &self,
         caller: &Caller,
         id: &str,
-    ) -> Result<Option<Listed>, EngineError> {
+    ) -> Result<Option<AgentInfo>, EngineError> {
         caller.require(Permission::ManifestRead)?;
-        let Some(agent) = self.agent(caller.tenant(), id).await? else {
+        let Some(agent) = self.find_agent(caller.tenant(), id).await? else {
             return Ok(None);
         };
         let installed = self
-            .installed(caller.tenant(), &self.policy_of(caller))
+            .installed_agents(caller.tenant(), &self.policy_of(caller))
             .await?;
-        Ok(Some(self.listed(agent.without_prompt(), &installed)))
+        Ok(Some(self.agent_info(agent.without_prompt(), &installed)))
     }
 
     /// Installs an agent for the caller's tenant, replacing its own agent with the same id.
     pub async fn install_agent(
         &self,
         caller: &Caller,
-        install: Install,
-    ) -> Result<Installed, EngineError> {
+        install: InstallRequest,
+    ) -> Result<AgentInstallation, EngineError> {
         sabotage!(
             "anybody-installs-agents",
             caller.require(Permission::ManifestWrite)?
@@ -82,9 +82,9 @@ impl Engine {
         let tenant = caller.tenant();
         let policy = self.policy_of(caller);
         let agent = Agent::new(install, &policy)?;
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         check_name(rules.redactor(), "agentId", agent.id())?;
-        if self.prompt_of(tenant, &agent).await?.is_none() {
+        if self.system_prompt(tenant, &agent).await?.is_none() {
             let rule = "must be the path of one of the tenant's workspace files, or prompt: and the name of an installed template";
             return Err(Rejection::Invalid {
                 field: "systemPromptRef",
@@ -92,17 +92,17 @@ impl Engine {
             }
             .into());
         }
-        self.room_for_an_agent(tenant, agent.id()).await?;
+        self.check_agent_room(tenant, agent.id()).await?;
         let now = self.now_for(tenant).await?;
         let admission = rules.admission(&policy, now);
         let body = self
-            .cleaned(tenant, &admission, agent.body().clone())
+            .redact_body(tenant, &admission, agent.body().clone())
             .await?;
-        let agent = Agent::stored(agent.id().to_owned(), body.map().clone()).without_prompt();
-        let installed = self.installed(tenant, &policy).await?;
+        let agent = Agent::from_stored(agent.id().to_owned(), body.map().clone()).without_prompt();
+        let installed = self.installed_agents(tenant, &policy).await?;
         agent.check_peers(&installed)?;
-        let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
-        let batch = batch.set(
+        let batch = Batch::new(tenant.clone(), now).with_principal(caller.principal().clone());
+        let batch = batch.set_record(
             RecordKind::Agent,
             agent.id().to_owned(),
             Precondition::None,
@@ -112,9 +112,9 @@ impl Engine {
         let replaced = committed
             .outcomes
             .iter()
-            .any(|o| matches!(o, Outcome::Recorded { version, .. } if *version > 1));
-        Ok(Installed {
-            listed: self.listed(agent, &installed),
+            .any(|o| matches!(o, ChangeOutcome::Recorded { version, .. } if *version > 1));
+        Ok(AgentInstallation {
+            info: self.agent_info(agent, &installed),
             replaced,
         })
     }
@@ -130,17 +130,18 @@ impl Engine {
             return Ok(false);
         }
         let now = self.now_for(caller.tenant()).await?;
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let batch =
+            Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
         let committed = self
             .parts
             .store
-            .commit(batch.unset(RecordKind::Agent, id.to_owned(), Precondition::None))
+            .commit(batch.delete_record(RecordKind::Agent, id.to_owned(), Precondition::None))
             .await?;
-        Ok(committed.outcomes.contains(&Outcome::Removed))
+        Ok(committed.outcomes.contains(&ChangeOutcome::Removed))
     }
 
     /// Finds an agent with its whole manifest: the tenant's own, or else the host's.
-    pub(crate) async fn agent(
+    pub(crate) async fn find_agent(
         &self,
         tenant: &TenantId,
         id: &str,
@@ -153,7 +154,7 @@ impl Engine {
             .store
             .record(tenant, RecordKind::Agent, id)
             .await?;
-        let own = own.map(|record| Agent::stored(record.key, record.body));
+        let own = own.map(|record| Agent::from_stored(record.key, record.body));
         let Some(found) = own.or_else(|| {
             self.parts
                 .agents
@@ -163,12 +164,12 @@ impl Engine {
         }) else {
             return Ok(None);
         };
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
         let admission = rules.admission(&policy, self.now());
         let body = found.body().clone();
-        let redacted = self.cleaned(tenant, &admission, body).await?;
-        Ok(Some(Agent::stored(
+        let redacted = self.redact_body(tenant, &admission, body).await?;
+        Ok(Some(Agent::from_stored(
             found.id().to_owned(),
             redacted.map().clone(),
         )))
@@ -176,15 +177,17 @@ impl Engine {
 
     /// The current text of an agent's system prompt; `None` if it is in a file or template that the
     /// tenant does not have.
-    pub(crate) async fn prompt_of(
+    pub(crate) async fn system_prompt(
         &self,
         tenant: &TenantId,
         agent: &Agent,
     ) -> Result<Option<String>, EngineError> {
         let path = match agent.prompt() {
             Prompt::Text(text) => return Ok(Some(text.to_owned())),
-            Prompt::File(path) if path.starts_with(PROMPT) => {
-                return self.prompt_template(tenant, &path[PROMPT.len()..]).await;
+            Prompt::File(path) if path.starts_with(PROMPT_PREFIX) => {
+                return self
+                    .render_prompt_template(tenant, &path[PROMPT_PREFIX.len()..])
+                    .await;
             }
             Prompt::File(path) if is_path(path) => path,
             Prompt::File(_) => return Ok(None),
@@ -197,10 +200,10 @@ impl Engine {
         else {
             return Ok(None);
         };
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
         let admission = rules.admission(&policy, file.at);
-        let redacted = self.cleaned(tenant, &admission, file.body).await?;
+        let redacted = self.redact_body(tenant, &admission, file.body).await?;
         Ok(redacted
             .map()
             .get("content")
@@ -210,7 +213,7 @@ impl Engine {
 
     /// Renders an installed prompt template with its defaults; `None` if it does not exist or has
     /// variables without a default.
-    async fn prompt_template(
+    async fn render_prompt_template(
         &self,
         tenant: &TenantId,
         id: &str,
@@ -226,16 +229,16 @@ impl Engine {
         else {
             return Ok(None);
         };
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
         let admission = rules.admission(&policy, record.at);
-        let redacted = self.cleaned(tenant, &admission, record.body).await?;
+        let redacted = self.redact_body(tenant, &admission, record.body).await?;
         let template = PromptTemplate::from_map(redacted.map(), &policy).ok();
         Ok(template.and_then(|template| template.render(&Map::new()).ok()))
     }
 
     /// All agents of a tenant and of the host, by id and without prompts.
-    async fn installed(
+    async fn installed_agents(
         &self,
         tenant: &TenantId,
         policy: &Policy,
@@ -248,15 +251,15 @@ impl Engine {
             .await?;
         let own = own
             .into_iter()
-            .map(|record| Agent::stored(record.key, record.body));
-        let rules = self.rules(tenant).await?;
+            .map(|record| Agent::from_stored(record.key, record.body));
+        let rules = self.redaction_rules(tenant).await?;
         let all = self.parts.agents.iter().cloned().chain(own);
         let all = all.map(|agent| agent.without_prompt()).collect();
-        let bytes = |agent: &Agent| cpu::of_map(agent.body());
+        let bytes = |agent: &Agent| cpu::map_bytes(agent.body());
         let review = |agent: Agent| {
             Ok::<_, EngineError>(sabotage!(
                 "agents-are-shown-as-they-are-stored",
-                self.looked_at(&rules, policy, agent),
+                self.redacted_agent(&rules, policy, agent),
                 agent
             ))
         };
@@ -271,22 +274,22 @@ impl Engine {
 
     /// An agent redacted by the rules of today: it was stored under other rules, or configured by
     /// the operator.
-    fn looked_at(&self, rules: &Rules, policy: &Policy, agent: Agent) -> Agent {
+    fn redacted_agent(&self, rules: &RedactionRules, policy: &Policy, agent: Agent) -> Agent {
         let body = rules
             .admission(policy, self.now())
-            .record(agent.body().clone());
-        Agent::stored(agent.id().to_owned(), body.map().clone())
+            .redact_record(agent.body().clone());
+        Agent::from_stored(agent.id().to_owned(), body.map().clone())
     }
 
     /// The agent with what it does not get here.
-    fn listed(&self, agent: Agent, installed: &[Agent]) -> Listed {
+    fn agent_info(&self, agent: Agent, installed: &[Agent]) -> AgentInfo {
         let capabilities = &self.parts.capabilities;
-        let degraded = agent.degraded(installed, capabilities);
+        let degraded = agent.missing_requirements(installed, capabilities);
         let degraded_memory = agent
             .memory_shape()
-            .map(|shape| capabilities.degraded(shape))
+            .map(|shape| capabilities.missing_dimensions(shape))
             .unwrap_or_default();
-        Listed {
+        AgentInfo {
             agent,
             degraded,
             degraded_memory,
@@ -294,7 +297,7 @@ impl Engine {
     }
 
     /// Fails if the tenant has too many agents, unless one with this id is replaced.
-    async fn room_for_an_agent(&self, tenant: &TenantId, id: &str) -> Result<(), EngineError> {
+    async fn check_agent_room(&self, tenant: &TenantId, id: &str) -> Result<(), EngineError> {
         let limit = self.parts.policy.agents_max;
         let limit_u32 = u32::try_from(limit).unwrap_or(u32::MAX);
         let existing = self

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::workspace::version_key;
 use remem_core::distill::Archive;
-use remem_core::distill::index::{self, Listed};
+use remem_core::distill::index::{self, IndexedArchive};
 use remem_core::event::FileRef;
 use remem_core::sabotage;
 use remem_core::{
@@ -19,11 +19,11 @@ use remem_store::ReadAt;
 use serde_json::{Map, Value, json};
 
 /// Records read with one query.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 
 /// The record of one distillation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Distilled {
+pub struct DistillationRecord {
     /// The memory that was distilled.
     pub memory_ref: String,
     /// Digest of the source entries, in hex.
@@ -52,14 +52,14 @@ pub struct Distilled {
 
 /// How the index file is updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Index {
+pub enum IndexUpdate {
     /// Write one more version.
-    Adding {
+    Add {
         /// Whether to write the Markdown version as well.
         markdown: bool,
     },
     /// Write a version and delete the earlier ones, since they may mention what was erased.
-    Forgetting,
+    ReplaceHistory,
 }
 
 /// A digest of a memory's name for use in keys, for which the name may be too long.
@@ -77,7 +77,7 @@ fn distillation_key(memory_ref: &str, source_digest: &str, budget: u64) -> Strin
     format!("{}/{source_digest}-{budget}", memory_key(memory_ref))
 }
 
-impl Distilled {
+impl DistillationRecord {
     /// Whether the index lists it: the index lists only shared memories, since everyone can read
     /// it.
     pub(crate) fn is_indexed(&self) -> bool {
@@ -100,7 +100,7 @@ impl Distilled {
     }
 
     /// Reads a distillation from its record; `None` if a field is missing.
-    fn of(record: &Record) -> Option<Distilled> {
+    fn from_record(record: &Record) -> Option<DistillationRecord> {
         let text = |name: &str| {
             record
                 .body
@@ -111,7 +111,7 @@ impl Distilled {
         let number = |name: &str| record.body.get(name).and_then(Value::as_u64);
         let signed = |name: &str| record.body.get(name).and_then(Value::as_i64);
         let topics = record.body.get("topics").and_then(Value::as_array);
-        Some(Distilled {
+        Some(DistillationRecord {
             memory_ref: text("memoryRef")?,
             source_digest: text("sourceDigest")?,
             budget: number("budget")?,
@@ -138,52 +138,56 @@ impl Distilled {
 
 /// Adds an archive and its distillation's record to a batch. The archive's bytes are stored as
 /// text. Its key is a digest, so an existing archive with this key has the same bytes.
-pub(crate) fn keep(
+pub(crate) fn add_archive(
     batch: Batch,
     admission: &Admission<'_>,
-    distilled: &Distilled,
+    distilled: &DistillationRecord,
     bytes: &str,
     precondition: Precondition,
 ) -> Batch {
     let mut body = Map::new();
     body.insert("bytes".to_owned(), json!(bytes));
     let key = archive_key(&distilled.memory_ref, &distilled.sha256);
-    let batch = batch.set(
+    let batch = batch.set_record(
         RecordKind::Archive,
         key,
         Precondition::None,
-        admission.record(body),
+        admission.redact_record(body),
     );
     let key = distillation_key(
         &distilled.memory_ref,
         &distilled.source_digest,
         distilled.budget,
     );
-    batch.set(
+    batch.set_record(
         RecordKind::Distillation,
         key,
         precondition,
-        admission.record(distilled.to_map()),
+        admission.redact_record(distilled.to_map()),
     )
 }
 
 /// The body of an erased archive: only when it was erased.
-pub(crate) fn erased(admission: &Admission<'_>) -> RecordBody {
+pub(crate) fn erased_archive(admission: &Admission<'_>) -> RecordBody {
     let mut body = Map::new();
     body.insert("erasedAt".to_owned(), json!(admission.now.0));
-    admission.record(body)
+    admission.redact_record(body)
 }
 
 /// Adds the erasure of an archive's bytes to a batch. Its key stays, and shows that it existed.
-pub(crate) fn erase(batch: Batch, admission: &Admission<'_>, distilled: &Distilled) -> Batch {
+pub(crate) fn add_erasure(
+    batch: Batch,
+    admission: &Admission<'_>,
+    distilled: &DistillationRecord,
+) -> Batch {
     let key = archive_key(&distilled.memory_ref, &distilled.sha256);
-    let batch = batch.set(
+    let batch = batch.set_record(
         RecordKind::Archive,
         key,
         Precondition::None,
-        erased(admission),
+        erased_archive(admission),
     );
-    let remaining = Distilled {
+    let remaining = DistillationRecord {
         topics: Vec::new(),
         erased: true,
         ..distilled.clone()
@@ -193,17 +197,17 @@ pub(crate) fn erase(batch: Batch, admission: &Admission<'_>, distilled: &Distill
         &distilled.source_digest,
         distilled.budget,
     );
-    batch.set(
+    batch.set_record(
         RecordKind::Distillation,
         key,
         Precondition::None,
-        admission.record(remaining.to_map()),
+        admission.redact_record(remaining.to_map()),
     )
 }
 
 /// The content of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum ArchiveContent {
     /// The archive's bytes as text.
     Bytes(String),
     /// The bytes were erased, on request or after their retention.
@@ -215,16 +219,22 @@ impl Engine {
     pub(crate) async fn distillations(
         &self,
         tenant: &TenantId,
-    ) -> Result<Vec<Distilled>, EngineError> {
-        let mut found: Vec<Distilled> = Vec::new();
+    ) -> Result<Vec<DistillationRecord>, EngineError> {
+        let mut found: Vec<DistillationRecord> = Vec::new();
         let mut after: Option<String> = None;
         loop {
             let page = self
                 .parts
                 .store
-                .records(tenant, RecordKind::Distillation, "", after.as_deref(), PAGE)
+                .records(
+                    tenant,
+                    RecordKind::Distillation,
+                    "",
+                    after.as_deref(),
+                    PAGE_SIZE,
+                )
                 .await?;
-            found.extend(page.iter().filter_map(Distilled::of));
+            found.extend(page.iter().filter_map(DistillationRecord::from_record));
             match page.into_iter().next_back() {
                 Some(last) => after = Some(last.key),
                 None => return Ok(found),
@@ -234,10 +244,10 @@ impl Engine {
 
     /// The condition under which a distillation may be recorded: it is the first of its sources and
     /// budget, or replaces an erased one.
-    pub(crate) async fn not_distilled(
+    pub(crate) async fn distillation_precondition(
         &self,
         tenant: &TenantId,
-        distillation: &Distilled,
+        distillation: &DistillationRecord,
     ) -> Result<Precondition, EngineError> {
         let key = distillation_key(
             &distillation.memory_ref,
@@ -256,13 +266,13 @@ impl Engine {
 
     /// Finds the distillation of exactly these sources with exactly this budget, unless it was
     /// erased.
-    pub(crate) async fn distilled(
+    pub(crate) async fn find_distillation(
         &self,
         tenant: &TenantId,
         memory_ref: &MemoryRef,
         source_digest: &str,
         budget: u64,
-    ) -> Result<Option<Distilled>, EngineError> {
+    ) -> Result<Option<DistillationRecord>, EngineError> {
         let key = distillation_key(memory_ref.as_str(), source_digest, budget);
         let record = self
             .parts
@@ -271,17 +281,17 @@ impl Engine {
             .await?;
         Ok(record
             .as_ref()
-            .and_then(Distilled::of)
+            .and_then(DistillationRecord::from_record)
             .filter(|distillation| !distillation.erased))
     }
 
     /// Lists the distillations of a memory, oldest first, including those whose archive was erased.
     /// Topics are redacted by the rules of today.
-    pub async fn archives(
+    pub async fn list_archives(
         &self,
         caller: &Caller,
         memory_ref: &str,
-    ) -> Result<Vec<Distilled>, EngineError> {
+    ) -> Result<Vec<DistillationRecord>, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let Some(memory_ref) = sabotage!(
             "anybody-sees-archives",
@@ -292,7 +302,7 @@ impl Engine {
         };
         let all = self.distillations(caller.tenant()).await?;
         let policy = self.policy_of(caller);
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let redact = |topic: &String| {
             rules
                 .redactor()
@@ -300,11 +310,11 @@ impl Engine {
                 .text
                 .into_string()
         };
-        let redacted = |distillation: Distilled| Distilled {
+        let redacted = |distillation: DistillationRecord| DistillationRecord {
             topics: distillation.topics.iter().map(redact).collect(),
             ..distillation
         };
-        let mut found: Vec<Distilled> = all
+        let mut found: Vec<DistillationRecord> = all
             .into_iter()
             .filter(|distillation| distillation.memory_ref == memory_ref.as_str())
             .map(redacted)
@@ -315,12 +325,12 @@ impl Engine {
 
     /// Returns an archive by its digest, byte for byte as it was written. If it contains a secret
     /// that was registered since, it is returned as erased: the rescan pass will erase it.
-    pub async fn archive(
+    pub async fn get_archive(
         &self,
         caller: &Caller,
         memory_ref: &str,
         sha256: &str,
-    ) -> Result<Kept, EngineError> {
+    ) -> Result<ArchiveContent, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let memory_ref = sabotage!(
             "anybody-reads-an-archive",
@@ -329,28 +339,28 @@ impl Engine {
         )
         .ok_or(EngineError::NotFound("archive"))?;
         let content = self
-            .kept_archive(caller.tenant(), memory_ref.as_str(), sha256)
+            .read_archive(caller.tenant(), memory_ref.as_str(), sha256)
             .await?;
-        let Kept::Bytes(bytes) = &content else {
+        let ArchiveContent::Bytes(bytes) = &content else {
             return Ok(content);
         };
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let text = sabotage!("late-secrets-are-shown-from-archives", bytes, &bytes[..0]);
-        let has_secret = || rules.redactor().touches(text, caller.shapes);
+        let has_secret = || rules.redactor().has_findings(text, caller.shapes);
         let cpu = &self.parts.cpu;
         if cpu.run(caller.tenant(), bytes.len(), has_secret).await? {
-            return Ok(Kept::Erased);
+            return Ok(ArchiveContent::Erased);
         }
         Ok(content)
     }
 
     /// Reads an archive's record.
-    async fn kept_archive(
+    async fn read_archive(
         &self,
         tenant: &TenantId,
         memory_ref: &str,
         sha256: &str,
-    ) -> Result<Kept, EngineError> {
+    ) -> Result<ArchiveContent, EngineError> {
         let record = self
             .parts
             .store
@@ -362,8 +372,8 @@ impl Engine {
             .await?;
         let record = record.ok_or(EngineError::NotFound("archive"))?;
         Ok(match record.body.get("bytes").and_then(Value::as_str) {
-            Some(bytes) => Kept::Bytes(bytes.to_owned()),
-            None => Kept::Erased,
+            Some(bytes) => ArchiveContent::Bytes(bytes.to_owned()),
+            None => ArchiveContent::Erased,
         })
     }
 
@@ -394,7 +404,7 @@ impl Engine {
             return Err(EngineError::NotFound("model call"));
         };
         let all = self.distillations(tenant).await?;
-        let is_output = |distillation: &&Distilled| {
+        let is_output = |distillation: &&DistillationRecord| {
             distillation.memory_ref == memory_ref
                 && distillation.entry_id == output
                 && !distillation.erased
@@ -407,8 +417,8 @@ impl Engine {
         else {
             return Err(EngineError::NotFound("model call"));
         };
-        let Kept::Bytes(bytes) = self
-            .kept_archive(tenant, &memory_ref, &distillation.sha256)
+        let ArchiveContent::Bytes(bytes) = self
+            .read_archive(tenant, &memory_ref, &distillation.sha256)
             .await?
         else {
             return Err(EngineError::NotFound("model call"));
@@ -425,7 +435,7 @@ impl Engine {
             .await?
             .ok_or(EngineError::NotFound("model call"))?;
         let policy = self.policy_of(caller);
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let now = self.now_for(tenant).await?;
         let admission = rules.admission(&policy, now);
         let draft = Draft {
@@ -434,7 +444,7 @@ impl Engine {
             facets: before.facets.clone(),
             ..Draft::default()
         };
-        let size = cpu::of_draft(&draft);
+        let size = cpu::draft_bytes(&draft);
         let admit = || admission.admit(&scope, draft);
         let admitted = self.parts.cpu.run(tenant, size, admit).await??;
         let id = self.parts.ids.entry();
@@ -443,37 +453,43 @@ impl Engine {
             .into_iter()
             .map(|source| (source.memory_ref, source.id))
             .collect();
-        let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
+        let batch = Batch::new(tenant.clone(), now).with_principal(caller.principal().clone());
         let batch = batch
-            .expect(
+            .expect_entry(
                 scope.memory_ref.clone(),
                 output.clone(),
                 before.visible.from,
             )
-            .put_from(id.clone(), admitted, sources);
+            .put_derived(id.clone(), admitted, sources);
         let batch = batch.delete(scope.memory_ref.clone(), output);
-        let renewed = Distilled {
+        let renewed = DistillationRecord {
             entry_id: id.as_str().to_owned(),
             ..distillation.clone()
         };
-        let rest: Vec<Distilled> = all
+        let rest: Vec<DistillationRecord> = all
             .iter()
             .map(|one| if is_output(&one) { &renewed } else { one })
             .cloned()
             .collect();
-        let mut batch = keep(batch, &admission, &renewed, &bytes, Precondition::None);
+        let mut batch = add_archive(batch, &admission, &renewed, &bytes, Precondition::None);
         if renewed.is_indexed() {
             batch = self
-                .write_index(tenant, batch, &admission, &rest, Index::Forgetting)
+                .write_index(
+                    tenant,
+                    batch,
+                    &admission,
+                    &rest,
+                    IndexUpdate::ReplaceHistory,
+                )
                 .await?;
         }
         let mut body = record.body.clone();
         body.insert("undoneAt".to_owned(), json!(now.rfc3339()));
-        let batch = batch.set(
+        let batch = batch.set_record(
             RecordKind::ModelCall,
             record.key,
             Precondition::Version(record.version),
-            admission.record(body),
+            admission.redact_record(body),
         );
         self.parts.store.commit(batch).await?;
         Ok(id)
@@ -486,18 +502,18 @@ impl Engine {
         tenant: &TenantId,
         mut batch: Batch,
         admission: &Admission<'_>,
-        distilled: &[Distilled],
-        update: Index,
+        distilled: &[DistillationRecord],
+        update: IndexUpdate,
     ) -> Result<Batch, EngineError> {
-        let index = index_of(distilled);
+        let index = build_index(distilled);
         // An existing Markdown version is updated with the index, or it would mention what is gone.
         let markdown_file = self
             .parts
             .store
             .record(tenant, RecordKind::File, index::MARKDOWN_PATH)
             .await?;
-        let mut files = vec![(index::PATH, "application/json", index.json())];
-        if markdown_file.is_some() || update == (Index::Adding { markdown: true }) {
+        let mut files = vec![(index::INDEX_PATH, "application/json", index.json())];
+        if markdown_file.is_some() || update == (IndexUpdate::Add { markdown: true }) {
             files.push((index::MARKDOWN_PATH, "text/markdown", index.markdown()));
         }
         for (path, content_type, content) in files {
@@ -520,20 +536,20 @@ impl Engine {
             let mut body = Map::new();
             body.insert("content".to_owned(), json!(content));
             body.insert("contentType".to_owned(), json!(content_type));
-            let body = admission.record(body);
-            batch = batch.set(
+            let body = admission.redact_record(body);
+            batch = batch.set_record(
                 RecordKind::File,
                 path.to_owned(),
                 precondition,
                 body.clone(),
             );
-            if update == Index::Forgetting {
+            if update == IndexUpdate::ReplaceHistory {
                 sabotage!(
                     "old-versions-of-the-index-tell-of-the-forgotten",
-                    batch = self.drop_versions(batch, path, version - 1)
+                    batch = self.delete_file_versions(batch, path, version - 1)
                 );
             }
-            batch = self.keep_version(batch, path, version, body);
+            batch = self.add_version(batch, path, version, body);
             batch = batch.emit(EventBody::WorkspaceUpdated(FileRef {
                 path: path.to_owned(),
                 version,
@@ -543,12 +559,12 @@ impl Engine {
     }
 
     /// Adds the deletion of a file's versions to a batch.
-    fn drop_versions(&self, batch: Batch, path: &str, newest: u64) -> Batch {
+    fn delete_file_versions(&self, batch: Batch, path: &str, newest: u64) -> Batch {
         let oldest = newest
             .saturating_sub(self.parts.policy.file_versions_max as u64)
             .max(1);
         (oldest..=newest).fold(batch, |batch, version| {
-            batch.unset(
+            batch.delete_record(
                 RecordKind::FileVersion,
                 version_key(path, version),
                 Precondition::None,
@@ -558,13 +574,13 @@ impl Engine {
 }
 
 /// Builds the index of distillations that are listed and not erased.
-fn index_of(distilled: &[Distilled]) -> index::Index {
-    let mut index = index::Index::default();
+fn build_index(distilled: &[DistillationRecord]) -> index::ArchiveIndex {
+    let mut index = index::ArchiveIndex::default();
     for distillation in distilled
         .iter()
         .filter(|distillation| !distillation.erased && distillation.is_indexed())
     {
-        let listed = Listed {
+        let listed = IndexedArchive {
             sha256: distillation.sha256.clone(),
             entry_id: distillation.entry_id.clone(),
             source_count: distillation.source_count,

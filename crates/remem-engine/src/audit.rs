@@ -6,11 +6,11 @@ use crate::caller::Caller;
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::recall::within_bytes;
+use crate::read::count_within_bytes;
 use remem_core::admission::{SLOT_CHARS_MAX, check_name};
 use remem_core::sabotage;
 use remem_core::{Batch, EntryId, MemoryRef, Permission, Rejection, Revision, Scope};
-use remem_store::{ActionLink, Answer, Lineage, Outcome, ReadAt, RetentionCount};
+use remem_store::{ActionLink, ChangeOutcome, Lineage, ReadAt, RetentionCount, SlotAnswer};
 use std::collections::BTreeSet;
 
 /// Entries that one link covers, at most: the one that is named, and what it was made from.
@@ -20,7 +20,7 @@ const ANSWERS_MAX: u32 = 1_000;
 
 /// The audit information about an entry.
 #[derive(Clone, Debug)]
-pub struct Audit {
+pub struct AuditReport {
     /// The sources and successors of the entry.
     pub lineage: Lineage,
     /// The actions that refer to it.
@@ -45,7 +45,7 @@ impl Engine {
         let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else {
             return Err(EngineError::NotFound("entry"));
         };
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         for (field, text) in [("action", action), ("reference", reference)] {
             if text.trim().is_empty() || text.chars().any(char::is_control) {
                 return Err(Rejection::Invalid {
@@ -68,7 +68,7 @@ impl Engine {
             check_name(rules.redactor(), field, text)?;
         }
         let now = self.now_for(caller.tenant()).await?;
-        let reached = self.sources_of(&scope, id).await?;
+        let reached = self.entry_and_sources(&scope, id).await?;
         for (memory_ref, id) in &reached {
             let place = Scope {
                 memory_ref: memory_ref.clone(),
@@ -76,15 +76,16 @@ impl Engine {
             };
             self.check_links(&place, id, (action, reference)).await?;
         }
-        let empty = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let empty =
+            Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
         let batch = reached.into_iter().fold(empty, |batch, (memory_ref, id)| {
-            batch.link(memory_ref, id, action.to_owned(), reference.to_owned())
+            batch.link_action(memory_ref, id, action.to_owned(), reference.to_owned())
         });
         let committed = self.parts.store.commit(batch).await?;
         let linked = committed
             .outcomes
             .iter()
-            .filter(|outcome| **outcome == Outcome::Done)
+            .filter(|outcome| **outcome == ChangeOutcome::Done)
             .count() as u64;
         Ok((linked, committed.revision))
     }
@@ -101,7 +102,7 @@ impl Engine {
             self.parts.policy.links_max,
             usize::MAX
         );
-        let links = self.parts.store.links(scope, id).await?;
+        let links = self.parts.store.actions_of_entry(scope, id).await?;
         let is_there = |link: &ActionLink| link.action == action && link.reference == reference;
         if links.len() < limit || links.iter().any(is_there) {
             return Ok(());
@@ -116,7 +117,7 @@ impl Engine {
     }
 
     /// The entry and everything that it was made from, as far as the caller may see it.
-    async fn sources_of(
+    async fn entry_and_sources(
         &self,
         scope: &Scope,
         id: EntryId,
@@ -148,12 +149,12 @@ impl Engine {
     }
 
     /// Returns everything that is known about an entry except its text, whether it is live or not.
-    pub async fn audit(
+    pub async fn audit_entry(
         &self,
         caller: &Caller,
         memory_ref: &str,
         id: &str,
-    ) -> Result<Audit, EngineError> {
+    ) -> Result<AuditReport, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else {
             return Err(EngineError::NotFound("entry"));
@@ -164,51 +165,58 @@ impl Engine {
             .lineage(&scope, &id)
             .await?
             .ok_or(EngineError::NotFound("entry"))?;
-        let links = self.parts.store.links(&scope, &id).await?;
-        let rules = self.rules(caller.tenant()).await?;
+        let links = self.parts.store.actions_of_entry(&scope, &id).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let admission = rules.admission(&policy, self.now());
-        let bytes = |link: &ActionLink| cpu::of_text(&link.action) + cpu::of_text(&link.reference);
+        let bytes =
+            |link: &ActionLink| cpu::text_bytes(&link.action) + cpu::text_bytes(&link.reference);
         let review = |mut link: ActionLink| {
             for text in [&mut link.action, &mut link.reference] {
-                let redacted = admission.short_text(text);
+                let redacted = admission.redact_short_text(text);
                 sabotage!("late-secrets-show-in-links", *text = redacted);
             }
             Ok::<_, EngineError>(link)
         };
         let cpu = &self.parts.cpu;
         let links = cpu.each(caller.tenant(), links, bytes, review).await?;
-        Ok(Audit { lineage, links })
+        Ok(AuditReport { lineage, links })
     }
 
     /// Lists every answer that a slot ever had, oldest first, including those that no longer hold.
-    pub async fn history(
+    pub async fn slot_history(
         &self,
         caller: &Caller,
         memory_ref: &str,
         slot: &str,
-    ) -> Result<Vec<Answer>, EngineError> {
+    ) -> Result<Vec<SlotAnswer>, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let Some(scope) = caller.scope(memory_ref) else {
             return Ok(Vec::new());
         };
         let now = self.now_for(caller.tenant()).await?;
-        let mut answers = self.parts.store.slot(&scope, slot, ANSWERS_MAX).await?;
+        let mut answers = self
+            .parts
+            .store
+            .slot_history(&scope, slot, ANSWERS_MAX)
+            .await?;
         answers.retain(|answer| answer.entry.expires_at.is_none_or(|end| now < end));
-        let size = |answer: &Answer| cpu::of_entry(&answer.entry);
+        let size = |answer: &SlotAnswer| cpu::entry_bytes(&answer.entry);
         let bytes_max = self.parts.policy.page_bytes_max;
-        answers.truncate(within_bytes(&answers, size, bytes_max));
+        answers.truncate(count_within_bytes(&answers, size, bytes_max));
         let entries = answers.iter().map(|answer| answer.entry.clone()).collect();
-        let redacted = self.show(caller, entries, &ReadAt::Now(now)).await?;
+        let redacted = self
+            .review_entries(caller, entries, &ReadAt::Now(now))
+            .await?;
         Ok(answers
             .into_iter()
             .zip(redacted)
-            .map(|(answer, entry)| Answer { entry, ..answer })
+            .map(|(answer, entry)| SlotAnswer { entry, ..answer })
             .collect())
     }
 
     /// Ends the current answer of a slot, without another in its place.
-    pub async fn retract(
+    pub async fn retract_answer(
         &self,
         caller: &Caller,
         memory_ref: &str,
@@ -219,23 +227,28 @@ impl Engine {
             .scope(memory_ref)
             .ok_or(EngineError::NotFound("answer"))?;
         let now = self.now_for(caller.tenant()).await?;
-        let answers = self.parts.store.slot(&scope, slot, ANSWERS_MAX).await?;
+        let answers = self
+            .parts
+            .store
+            .slot_history(&scope, slot, ANSWERS_MAX)
+            .await?;
         let current = answers
             .into_iter()
             .find(|answer| answer.entry.is_live(now))
             .ok_or(EngineError::NotFound("answer"))?;
         let closing = match current.entry.typology {
-            remem_core::Typology::Semantic => remem_core::Closing::Untrue(now),
-            _ => remem_core::Closing::Outdated,
+            remem_core::Typology::Semantic => remem_core::ClosingReason::InvalidFrom(now),
+            _ => remem_core::ClosingReason::ReplacedNow,
         };
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let batch =
+            Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
         let batch = batch.close(scope.memory_ref.clone(), current.entry.id, closing, None);
         Ok(self.parts.store.commit(batch).await?.revision)
     }
 
     /// Counts the entries of the tenant, or of one memory, by the reason why they are retained, as
     /// far as the caller may see them.
-    pub async fn retention(
+    pub async fn count_retention(
         &self,
         caller: &Caller,
         memory_ref: Option<&str>,
@@ -251,7 +264,7 @@ impl Engine {
         Ok(self
             .parts
             .store
-            .retention(caller.tenant(), &caller.actor(), memory_ref_filter.as_ref())
+            .retention_counts(caller.tenant(), &caller.actor(), memory_ref_filter.as_ref())
             .await?)
     }
 }

@@ -1,19 +1,19 @@
 //! Automations: workflows and agents that are started by a timer. This file has their records and
 //! the operations of callers; the pass `fire` starts what is due.
 
-mod fire;
+mod firing;
 
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::admission::check_name;
-use remem_core::proposal::automation::Target;
+use remem_core::proposal::automation::AutomationTarget;
 use remem_core::proposal::{Automation, is_name};
 use remem_core::{
-    Admission, Batch, Permission, Policy, Precondition, Record, RecordBody, RecordKind, Rejection,
-    TenantId, Ties, Timestamp,
+    Admission, Batch, Permission, Policy, Precondition, Record, RecordBody, RecordKind,
+    RecordLinks, Rejection, TenantId, Timestamp,
 };
-use remem_store::{Outcome, StoreError};
+use remem_store::{ChangeOutcome, StoreError};
 use serde_json::{Map, Value, json};
 
 /// An automation as its record stores it.
@@ -30,7 +30,7 @@ pub(crate) struct AutomationRecord {
 }
 
 /// The fields of a record that are not part of the automation's definition.
-const OWN: [&str; 4] = ["anchor", "lastFiredAt", "lastRunId", "source"];
+const RECORD_FIELDS: [&str; 4] = ["anchor", "lastFiredAt", "lastRunId", "source"];
 
 impl AutomationRecord {
     /// An automation that has never fired.
@@ -51,7 +51,7 @@ impl AutomationRecord {
 
     /// Reads an automation from its record; `None` if redaction has made it invalid, in which case
     /// it never fires.
-    pub fn read(record: &Record) -> Option<AutomationRecord> {
+    pub fn from_record(record: &Record) -> Option<AutomationRecord> {
         let time = |name: &str| record.body.get(name).and_then(Value::as_i64).map(Timestamp);
         let text = |name: &str| {
             record
@@ -63,7 +63,7 @@ impl AutomationRecord {
         let map: Map<String, Value> = record
             .body
             .iter()
-            .filter(|(name, _)| !OWN.contains(&name.as_str()))
+            .filter(|(name, _)| !RECORD_FIELDS.contains(&name.as_str()))
             .map(|(n, v)| (n.clone(), v.clone()))
             .collect();
         // The limits were checked when it was stored.
@@ -93,12 +93,12 @@ impl AutomationRecord {
         );
         map.insert("lastRunId".to_owned(), json!(self.last_run_id));
         map.insert("source".to_owned(), json!(self.source));
-        admission.record(map)
+        admission.redact_record(map)
     }
 
     /// When it is due next after `after`; `None` if it is paused.
     pub fn next_due(&self, after: Timestamp) -> Option<Timestamp> {
-        self.automation.next(self.anchor, after)
+        self.automation.next_due(self.anchor, after)
     }
 }
 
@@ -118,11 +118,14 @@ pub struct AutomationInfo {
 }
 
 /// How often a conflicting commit is retried: the pass `fire` writes the same record.
-const TRIES: u32 = 16;
+const COMMIT_TRIES: u32 = 16;
 
 impl Engine {
     /// Lists the tenant's automations, by id.
-    pub async fn automations(&self, caller: &Caller) -> Result<Vec<AutomationInfo>, EngineError> {
+    pub async fn list_automations(
+        &self,
+        caller: &Caller,
+    ) -> Result<Vec<AutomationInfo>, EngineError> {
         caller.require(Permission::ManifestRead)?;
         let limit = u32::try_from(self.parts.policy.automations_max).unwrap_or(u32::MAX);
         let records = self
@@ -138,7 +141,7 @@ impl Engine {
     }
 
     /// Returns one automation of the tenant.
-    pub async fn automation(
+    pub async fn get_automation(
         &self,
         caller: &Caller,
         id: &str,
@@ -162,7 +165,7 @@ impl Engine {
         map: &Map<String, Value>,
     ) -> Result<(AutomationInfo, bool), EngineError> {
         caller.require(Permission::ManifestWrite)?;
-        caller.vouch_for_runs()?;
+        caller.require_run_trust()?;
         let tenant = caller.tenant();
         let policy = self.policy_of(caller);
         let automation = Automation::from_map(map, &policy)?;
@@ -173,20 +176,20 @@ impl Engine {
             }
             .into());
         }
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         check_name(rules.redactor(), "automationId", id)?;
         let (field, target) = match &automation.target {
-            Target::Workflow(id) => ("workflowId", id),
-            Target::Agent(id) => ("agentId", id),
+            AutomationTarget::Workflow(id) => ("workflowId", id),
+            AutomationTarget::Agent(id) => ("agentId", id),
         };
         check_name(rules.redactor(), field, target)?;
-        for _ in 0..TRIES {
+        for _ in 0..COMMIT_TRIES {
             let known = self.automation_record(tenant, id).await?;
             if known.is_none() {
-                self.room_for_an_automation(tenant).await?;
+                self.check_automation_room(tenant).await?;
             }
             let now = self.now_for(tenant).await?;
-            let before = known.as_ref().and_then(AutomationRecord::read);
+            let before = known.as_ref().and_then(AutomationRecord::from_record);
             let fresh = AutomationRecord::new(automation.clone(), now, None);
             let next = match before {
                 Some(before) => AutomationRecord {
@@ -200,7 +203,7 @@ impl Engine {
                 Precondition::Version(known.version)
             });
             match self.write_automation(caller, &next, precondition).await {
-                Ok(()) => return Ok((self.automation(caller, id).await?, known.is_none())),
+                Ok(()) => return Ok((self.get_automation(caller, id).await?, known.is_none())),
                 Err(EngineError::Store(StoreError::Conflict)) => {}
                 Err(other) => return Err(other),
             }
@@ -209,21 +212,21 @@ impl Engine {
     }
 
     /// Pauses or resumes an automation.
-    pub async fn enable_automation(
+    pub async fn set_automation_enabled(
         &self,
         caller: &Caller,
         id: &str,
         enabled: bool,
     ) -> Result<AutomationInfo, EngineError> {
         caller.require(Permission::ManifestWrite)?;
-        caller.vouch_for_runs()?;
-        for _ in 0..TRIES {
+        caller.require_run_trust()?;
+        for _ in 0..COMMIT_TRIES {
             let record = self
                 .automation_record(caller.tenant(), id)
                 .await?
                 .ok_or(EngineError::NotFound("automation"))?;
-            let mut next =
-                AutomationRecord::read(&record).ok_or(EngineError::NotFound("automation"))?;
+            let mut next = AutomationRecord::from_record(&record)
+                .ok_or(EngineError::NotFound("automation"))?;
             next.automation.enabled = enabled;
             match self
                 .write_automation(caller, &next, Precondition::Version(record.version))
@@ -253,13 +256,14 @@ impl Engine {
             return Err(EngineError::NotFound("automation"));
         }
         let now = self.now_for(caller.tenant()).await?;
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let batch =
+            Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
         let committed = self
             .parts
             .store
-            .commit(batch.unset(RecordKind::Automation, id.to_owned(), Precondition::None))
+            .commit(batch.delete_record(RecordKind::Automation, id.to_owned(), Precondition::None))
             .await?;
-        if committed.outcomes == [Outcome::Removed] {
+        if committed.outcomes == [ChangeOutcome::Removed] {
             Ok(())
         } else {
             Err(EngineError::NotFound("automation"))
@@ -275,14 +279,17 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let tenant = caller.tenant();
         let policy = self.policy_of(caller);
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let now = self.now_for(tenant).await?;
-        let ties = next.next_due(now).map(Ties::due).unwrap_or_default();
-        let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
+        let ties = next
+            .next_due(now)
+            .map(RecordLinks::due_at)
+            .unwrap_or_default();
+        let batch = Batch::new(tenant.clone(), now).with_principal(caller.principal().clone());
         let body = next.body(&rules.admission(&policy, now));
         self.parts
             .store
-            .commit(batch.set_tied(
+            .commit(batch.set_record_with_ties(
                 RecordKind::Automation,
                 next.automation.id.clone(),
                 precondition,
@@ -315,20 +322,20 @@ impl Engine {
         caller: &Caller,
         record: &Record,
     ) -> Result<Option<AutomationInfo>, EngineError> {
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let admission = rules.admission(&policy, record.at);
         let redacted = self
-            .cleaned(caller.tenant(), &admission, record.body.clone())
+            .redact_body(caller.tenant(), &admission, record.body.clone())
             .await?;
         let redacted = Record {
             body: redacted.map().clone(),
             ..record.clone()
         };
         Ok(
-            AutomationRecord::read(&redacted).map(|stored| AutomationInfo {
+            AutomationRecord::from_record(&redacted).map(|stored| AutomationInfo {
                 automation: stored.automation,
-                next_due: record.ties.due,
+                next_due: record.links.due,
                 last_fired_at: stored.last_fired_at,
                 last_run_id: stored.last_run_id,
                 source: stored.source,
@@ -337,7 +344,7 @@ impl Engine {
     }
 
     /// Fails if the tenant has too many automations.
-    async fn room_for_an_automation(&self, tenant: &TenantId) -> Result<(), EngineError> {
+    async fn check_automation_room(&self, tenant: &TenantId) -> Result<(), EngineError> {
         let limit = self.parts.policy.automations_max;
         let limit_u32 = u32::try_from(limit).unwrap_or(u32::MAX);
         let known = self
@@ -383,7 +390,7 @@ mod tests {
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,
-            scan: 0,
+            redaction_fingerprint: 0,
             now: Timestamp(0),
         };
         for automation in [fresh, fired] {
@@ -394,9 +401,12 @@ mod tests {
                 version: 0,
                 at: Timestamp(0),
                 body,
-                ties: Ties::default(),
+                links: RecordLinks::default(),
             };
-            assert_eq!(AutomationRecord::read(&record), Some(automation.clone()));
+            assert_eq!(
+                AutomationRecord::from_record(&record),
+                Some(automation.clone())
+            );
             assert_eq!(
                 automation.next_due(Timestamp(5)),
                 Some(Timestamp(5 + 3_600_000))

@@ -1,8 +1,8 @@
 //! An authenticated caller: the tenant, user and rights that a key or token proved. Only
 //! authentication creates one.
 
-use crate::bearer::KeyPrint;
-use crate::commitments::fire::HOST;
+use crate::bearer::KeyFingerprint;
+use crate::commitments::firing::HOST;
 use crate::error::EngineError;
 use remem_core::sabotage;
 use remem_core::{
@@ -20,21 +20,24 @@ pub struct Caller {
     /// The highest trust that its writes may claim; `None` where no limit was set.
     pub(crate) trust: Option<Trust>,
     pub(crate) shapes: ShapePolicy,
-    pub(crate) proof: Proof,
+    pub(crate) credential: Credential,
 }
 
 /// The credential that the caller authenticated with, to check later whether it is still valid.
 #[derive(Clone, Debug)]
-pub(crate) enum Proof {
+pub(crate) enum Credential {
     /// A local command that opens the data itself, and acts as one user.
     Local,
     /// A local command that opens the data itself, and may read the memories of all users.
-    LocalForAll,
+    LocalAllUsers,
     /// The API key with this hash.
     Key(KeyHash),
     /// A token: valid until this instant, and as long as the issuer publishes the key that signed
     /// it.
-    Token { until: Timestamp, key: KeyPrint },
+    Token {
+        until: Timestamp,
+        key: KeyFingerprint,
+    },
 }
 
 impl Caller {
@@ -52,13 +55,13 @@ impl Caller {
 
     /// Whether the caller has a permission.
     #[must_use]
-    pub fn may(&self, permission: Permission) -> bool {
+    pub fn has_permission(&self, permission: Permission) -> bool {
         self.permissions.contains(&permission)
     }
 
     /// Fails with `Forbidden` unless the caller has the permission.
     pub fn require(&self, permission: Permission) -> Result<(), EngineError> {
-        if self.may(permission) {
+        if self.has_permission(permission) {
             Ok(())
         } else {
             Err(EngineError::Forbidden(permission))
@@ -73,9 +76,9 @@ impl Caller {
 
     /// Lowers the highest trust that the caller may claim to `most`.
     #[must_use]
-    pub fn capped(self, most: Trust) -> Caller {
+    pub fn with_trust_max(self, most: Trust) -> Caller {
         Caller {
-            trust: Some(self.trust_max().meet(most)),
+            trust: Some(self.trust_max().weaker(most)),
             ..self
         }
     }
@@ -83,7 +86,7 @@ impl Caller {
     /// The same caller acting through the tools of a model: where no limit of trust was set for the
     /// key, it is that of a model.
     #[must_use]
-    pub fn through_tools(self) -> Caller {
+    pub fn through_model_tools(self) -> Caller {
         sabotage!(
             "a-model-vouches-for-everything",
             Caller {
@@ -96,12 +99,12 @@ impl Caller {
 
     /// Trust of a text whose source the caller does not name.
     #[must_use]
-    pub(crate) fn own_trust(&self) -> Trust {
-        Trust::default().meet(self.trust_max())
+    pub(crate) fn default_trust(&self) -> Trust {
+        Trust::default().weaker(self.trust_max())
     }
 
     /// Fails if the claimed trust is higher than the caller may claim.
-    pub(crate) fn vouch(&self, claimed: Trust) -> Result<(), EngineError> {
+    pub(crate) fn check_trust(&self, claimed: Trust) -> Result<(), EngineError> {
         let most = self.trust_max();
         if sabotage!("a-key-vouches-for-more-than-it-may", claimed > most, false) {
             return Err(EngineError::TrustTooHigh { claimed, most });
@@ -111,37 +114,37 @@ impl Caller {
 
     /// Sets the default trust on drafts without a source, and fails if a draft claims more trust
     /// than the caller may. A claim is refused rather than lowered.
-    pub(crate) fn vouch_for(&self, mut drafts: Vec<Draft>) -> Result<Vec<Draft>, EngineError> {
+    pub(crate) fn with_trust(&self, mut drafts: Vec<Draft>) -> Result<Vec<Draft>, EngineError> {
         for draft in &mut drafts {
-            if draft.unsourced {
-                draft.facets.trust = draft.facets.trust.meet(self.own_trust());
+            if draft.trust_is_default {
+                draft.facets.trust = draft.facets.trust.weaker(self.default_trust());
             }
-            self.vouch(draft.facets.trust)?;
+            self.check_trust(draft.facets.trust)?;
         }
         Ok(drafts)
     }
 
     /// Fails if the caller may not claim the trust of a model, which is what runs write with.
     /// Otherwise a text of less trust, handed to a run, would come out with more.
-    pub(crate) fn vouch_for_runs(&self) -> Result<(), EngineError> {
+    pub(crate) fn require_run_trust(&self) -> Result<(), EngineError> {
         sabotage!(
             "runs-write-more-than-their-starter-may",
-            self.vouch(Trust::Model),
+            self.check_trust(Trust::Model),
             Ok(())
         )
     }
 
     /// Fails unless the caller may start runs.
-    pub(crate) fn may_start_runs(&self) -> Result<(), EngineError> {
+    pub(crate) fn require_run_start(&self) -> Result<(), EngineError> {
         self.require(Permission::RunsCreate)?;
-        self.vouch_for_runs()
+        self.require_run_trust()
     }
 
     /// The identity that access to memories of one user is checked with.
     #[must_use]
     pub fn actor(&self) -> Actor {
-        match self.proof {
-            Proof::LocalForAll => Actor::Host,
+        match self.credential {
+            Credential::LocalAllUsers => Actor::Host,
             _ => Actor::User(self.principal.clone()),
         }
     }
@@ -151,9 +154,9 @@ impl Caller {
     /// as unknown.
     #[must_use]
     pub fn memory_ref(&self, name: &str) -> Option<MemoryRef> {
-        match self.proof {
-            Proof::LocalForAll => MemoryRef::parse(name),
-            _ => named(&self.principal, name),
+        match self.credential {
+            Credential::LocalAllUsers => MemoryRef::parse(name),
+            _ => resolve_memory_ref(&self.principal, name),
         }
     }
 
@@ -161,7 +164,7 @@ impl Caller {
     /// treat it as unknown.
     #[must_use]
     pub fn scope(&self, memory_ref: &str) -> Option<Scope> {
-        Some(Scope::new(self.tenant.clone(), self.memory_ref(memory_ref)?).acting(self.actor()))
+        Some(Scope::new(self.tenant.clone(), self.memory_ref(memory_ref)?).with_actor(self.actor()))
     }
 
     /// The scope of a write. Here a malformed name is an error, without an echo of the name: a
@@ -181,7 +184,7 @@ impl Caller {
 
 /// Resolves a memory's name for `user`: `~/name` is the user's own. `None` for a malformed name and
 /// for another user's memory.
-pub(crate) fn named(user: &PrincipalId, name: &str) -> Option<MemoryRef> {
+pub(crate) fn resolve_memory_ref(user: &PrincipalId, name: &str) -> Option<MemoryRef> {
     let own = name
         .strip_prefix("~/")
         .map(|rest| format!("~{user}/{rest}"));
@@ -210,13 +213,17 @@ mod tests {
     #[test]
     fn a_user_reaches_their_own_memories_and_the_tenants() {
         let ada = PrincipalId::parse("ada").unwrap();
-        let name = |text: &str| named(&ada, text).map(|found| found.as_str().to_owned());
+        let name =
+            |text: &str| resolve_memory_ref(&ada, text).map(|found| found.as_str().to_owned());
         assert_eq!(name("~/ops").as_deref(), Some("~ada/ops"));
         assert_eq!(name("~ada/ops").as_deref(), Some("~ada/ops"));
         assert_eq!(name("ops").as_deref(), Some("ops"));
         let host = PrincipalId::parse(HOST).unwrap();
         assert_eq!(
-            (named(&host, "~/ops"), named(&host, "~ada/ops")),
+            (
+                resolve_memory_ref(&host, "~/ops"),
+                resolve_memory_ref(&host, "~ada/ops")
+            ),
             (None, None)
         );
         assert_eq!(

@@ -6,22 +6,22 @@ mod ticks;
 
 pub use decisions::Gated;
 
-use crate::archive::Kept;
+use crate::archive::ArchiveContent;
 use crate::caller::Caller;
-use crate::commitments::{Changed, CommitmentInfo};
+use crate::commitments::{CommitmentChange, CommitmentInfo};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::{Trigger, WorkError, WorkReport};
 use crate::passes::distill::PLANTED;
-use crate::registry::{self, Mode};
-use remem_core::commitment::State;
+use crate::registry::{self, PassMode};
+use remem_core::commitment::CommitmentState;
 use remem_core::redact::SecretValue;
 use remem_core::sabotage;
 use remem_core::{
     Batch, Draft, EntryId, EventBody, Facets, Origin, Permission, RecordKind, Rejection, Seq,
     ShapePolicy, TenantId, Timestamp,
 };
-use remem_store::{Filter, Page, ReadAt, StoreError, Tie};
+use remem_store::{Filter, Page, ReadAt, RecordLookup, StoreError};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -43,18 +43,22 @@ impl Engine {
             .iter()
             .find(|secret| secret.id() == crate::CANARY_SECRET);
         canary
-            .filter(|_| self.parts.seams)
+            .filter(|_| self.parts.test_endpoints)
             .map(|secret| secret.expose(str::to_owned))
     }
 
     /// Number of entries in a check's memory.
-    pub async fn planted(&self, caller: &Caller, memory_ref: &str) -> Result<u64, EngineError> {
+    pub async fn count_planted(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+    ) -> Result<u64, EngineError> {
         Ok(self.stats(caller, memory_ref, None).await?.entries)
     }
 
     /// Refuses on a host without seams.
     fn only_with_seams(&self) -> Result<(), EngineError> {
-        if self.parts.seams {
+        if self.parts.test_endpoints {
             return Ok(());
         }
         Err(EngineError::NotFound("path"))
@@ -74,7 +78,7 @@ impl Engine {
     /// Writes these texts as if the canary were registered, and every canary that they hold. Answers
     /// how the names of their entries begin: the same texts always have the same names, and other
     /// texts have others, since a name that was taken once stays taken.
-    pub async fn plant(
+    pub async fn plant_entries(
         &self,
         caller: &Caller,
         memory_ref: &str,
@@ -85,21 +89,22 @@ impl Engine {
         let scope = caller.scope_to_write(memory_ref)?;
         let now = self.now_for(caller.tenant()).await?;
         let policy = self.policy_of(caller);
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let mut secrets = self.parts.test_secrets.clone();
         let own = canaries(texts);
         let own = own
             .iter()
             .map(|value| SecretValue::new(crate::CANARY_SECRET, value));
         sabotage!("a-planted-canary-is-stored-in-clear", secrets.extend(own));
-        let rules = self.parts.secrets.with(&rules, &secrets);
+        let rules = self.parts.secrets.with_values(&rules, &secrets);
         let mut digest = blake3::Hasher::new();
         for text in texts {
             digest.update(&(text.len() as u64).to_le_bytes());
             digest.update(text.as_bytes());
         }
         let set = format!("planted_{}_", &digest.finalize().to_hex()[..16]);
-        let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone());
+        let mut batch =
+            Batch::new(scope.tenant.clone(), now).with_principal(caller.principal().clone());
         for (n, text) in texts.iter().enumerate() {
             let id = EntryId::parse(&format!("{set}{n:04}"))
                 .ok_or(Rejection::MalformedName { field: "id" })?;
@@ -111,7 +116,7 @@ impl Engine {
                 content: text.clone(),
                 origin: Some(origin),
                 facets: Facets {
-                    trust: caller.own_trust(),
+                    trust: caller.default_trust(),
                     ..Facets::default()
                 },
                 ..Draft::default()
@@ -146,7 +151,7 @@ impl Engine {
     }
 
     /// Whether a text occurs in a memory's entries or archives.
-    pub async fn shows(
+    pub async fn contains_text(
         &self,
         caller: &Caller,
         memory_ref: &str,
@@ -169,8 +174,10 @@ impl Engine {
         }) {
             return Ok(true);
         }
-        for archive in self.archives(caller, memory_ref).await? {
-            if let Kept::Bytes(bytes) = self.archive(caller, memory_ref, &archive.sha256).await?
+        for archive in self.list_archives(caller, memory_ref).await? {
+            if let ArchiveContent::Bytes(bytes) = self
+                .get_archive(caller, memory_ref, &archive.sha256)
+                .await?
                 && bytes.contains(text)
             {
                 return Ok(true);
@@ -197,7 +204,7 @@ pub fn canaries(texts: &[String]) -> Vec<String> {
 
 /// A commitment that a check saw fire.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rehearsed {
+pub struct RehearsalResult {
     /// The payload of the event that it fired.
     pub event: Value,
     /// Number of times that it fired.
@@ -207,10 +214,10 @@ pub struct Rehearsed {
 }
 
 /// How often a check polls for a result, `POLL_INTERVAL` apart.
-const LOOKS: u32 = 100;
-const BETWEEN: Duration = Duration::from_millis(50);
+const POLLS_MAX: u32 = 100;
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How far in the future a rehearsed commitment is due.
-const SOON_MS: i64 = 200;
+const DUE_IN_MS: i64 = 200;
 
 impl Engine {
     /// Writes a text with a commitment, and lets it be recognised and fire as any other: an entry,
@@ -220,7 +227,7 @@ impl Engine {
         caller: &Caller,
         memory_ref: &str,
         condition: &str,
-    ) -> Result<Rehearsed, EngineError> {
+    ) -> Result<RehearsalResult, EngineError> {
         sabotage!(
             "seams-of-what-stands-are-open-to-all",
             caller.require(Permission::MemoryAdmin)?
@@ -237,7 +244,7 @@ impl Engine {
                 .into());
             }
         };
-        let number = blake3::hash(self.parts.ids.holder().as_bytes());
+        let number = blake3::hash(self.parts.ids.unique_name().as_bytes());
         let intention = format!(
             "canary {}",
             u32::from_le_bytes([
@@ -263,12 +270,12 @@ impl Engine {
             .first()
             .map(|entry| entry.id.clone())
             .ok_or(EngineError::NotFound("path"))?;
-        let id = self.read_out(caller, memory_ref, &entry).await?;
+        let id = self.wait_for_commitment(caller, memory_ref, &entry).await?;
         if by_time {
-            let soon = self.now_for(caller.tenant()).await?.plus_ms(SOON_MS);
-            self.change_commitment(caller, &id, Changed::Snooze(soon))
+            let soon = self.now_for(caller.tenant()).await?.plus_ms(DUE_IN_MS);
+            self.change_commitment(caller, &id, CommitmentChange::Snooze(soon))
                 .await?;
-            self.come_due(caller, &id).await?;
+            self.wait_until_fired(caller, &id).await?;
         } else {
             for _ in 0..2 {
                 self.observe(
@@ -285,7 +292,7 @@ impl Engine {
             .first()
             .cloned()
             .ok_or(EngineError::NotFound("path"))?;
-        Ok(Rehearsed {
+        Ok(RehearsalResult {
             event,
             fires: fires.len() as u64,
             intention,
@@ -293,7 +300,7 @@ impl Engine {
     }
 
     /// Waits until the commitment in an entry is recognised, and confirms it if it is a condition.
-    async fn read_out(
+    async fn wait_for_commitment(
         &self,
         caller: &Caller,
         memory_ref: &str,
@@ -301,45 +308,47 @@ impl Engine {
     ) -> Result<String, EngineError> {
         let tenant = caller.tenant();
         let scope = caller.scope_to_write(memory_ref)?;
-        let tie = Tie::Source(scope.memory_ref, entry.clone());
-        for _ in 0..LOOKS {
-            self.pass_by("infer", tenant).await?;
+        let tie = RecordLookup::Source(scope.memory_ref, entry.clone());
+        for _ in 0..POLLS_MAX {
+            self.run_pass_by_name("infer", tenant).await?;
             if let Some(record) = self
                 .parts
                 .store
-                .tied(tenant, RecordKind::Commitment, &tie, 1)
+                .records_by(tenant, RecordKind::Commitment, &tie, 1)
                 .await?
                 .pop()
             {
-                let info = CommitmentInfo::read(record)?;
-                if info.commitment.state == State::Pending && info.commitment.next_at.is_none() {
-                    self.change_commitment(caller, &info.id, Changed::Confirm)
+                let info = CommitmentInfo::from_record(record)?;
+                if info.commitment.state == CommitmentState::Pending
+                    && info.commitment.next_at.is_none()
+                {
+                    self.change_commitment(caller, &info.id, CommitmentChange::Confirm)
                         .await?;
                 }
                 return Ok(info.id);
             }
-            tokio::time::sleep(BETWEEN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         // On this host commitments are not recognised in texts.
         Err(EngineError::NotFound("commitment"))
     }
 
     /// Waits until a commitment has fired.
-    async fn come_due(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
-        for _ in 0..LOOKS {
-            self.pass_by("fire", caller.tenant()).await?;
-            if self.commitment(caller, id).await?.commitment.fired > 0 {
+    async fn wait_until_fired(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
+        for _ in 0..POLLS_MAX {
+            self.run_pass_by_name("fire", caller.tenant()).await?;
+            if self.get_commitment(caller, id).await?.commitment.fired > 0 {
                 return Ok(());
             }
-            tokio::time::sleep(BETWEEN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Err(StoreError::Busy.into())
     }
 
     /// Runs a pass, unless another process is running it, which has the same effect.
-    async fn pass_by(&self, name: &str, tenant: &TenantId) -> Result<(), EngineError> {
+    async fn run_pass_by_name(&self, name: &str, tenant: &TenantId) -> Result<(), EngineError> {
         let pass = registry::find(name).ok_or(EngineError::NotFound("pass"))?;
-        match self.run_pass(pass, tenant, Mode::Apply).await {
+        match self.run_pass(pass, tenant, PassMode::Apply).await {
             Ok(_) | Err(EngineError::Store(StoreError::Busy | StoreError::Conflict)) => Ok(()),
             Err(other) => Err(other),
         }

@@ -6,10 +6,10 @@
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::recall::{ListRequest, as_of};
-use crate::search::{Mode, SearchRequest, Searched};
+use crate::read::{ListRequest, snapshot_as_of};
+use crate::search::{SearchMode, SearchRequest, SearchResult};
 use crate::tokens::O200k;
-use remem_core::recall::{Block, Shown, compile, fit};
+use remem_core::recall::{BlockHit, ContextBlock, compile_context, fit_budget};
 use remem_core::sabotage;
 use remem_core::{Entry, EntryId, Permission, Rejection, Scope, Trust, Typology};
 use remem_store::{Filter, Page, ReadAt};
@@ -28,33 +28,33 @@ pub struct RecallRequest {
     /// The question and how to search; `abstain` leaves out what is probably irrelevant.
     pub search: SearchRequest,
     /// Largest number of tokens of the text.
-    pub budget: u64,
+    pub token_budget: u64,
     /// Whether the text starts with procedures and standing facts.
     pub standing: bool,
 }
 
 /// The result of a recall: a text for a model.
 #[derive(Clone, Debug, Default)]
-pub struct Recalled {
+pub struct RecallResult {
     /// The text, and the entries that it was made of.
-    pub block: Block,
+    pub block: ContextBlock,
     /// The probability that at least one hit is relevant to the question.
     pub probability: f64,
     /// Whether the probability is above the calibrated threshold.
     pub relevant: bool,
     /// The index that was used for the hits.
-    pub mode: Mode,
+    pub mode: SearchMode,
 }
 
 /// A prefix of a ranked list of entries that fits into a budget of tokens.
 #[derive(Clone, Debug, Default)]
-pub struct Budgeted {
+pub struct BudgetedEntries {
     /// The entries, in the order of the list.
     pub entries: Vec<Entry>,
     /// The tokens of all returned entries together.
     pub tokens: u64,
     /// Ids of entries that were left out because each is larger than the whole budget.
-    pub over: Vec<EntryId>,
+    pub oversized: Vec<EntryId>,
 }
 
 impl Engine {
@@ -64,21 +64,21 @@ impl Engine {
         caller: &Caller,
         memory_ref: &str,
         request: RecallRequest,
-    ) -> Result<Recalled, EngineError> {
-        let budget = within(request.budget)?;
+    ) -> Result<RecallResult, EngineError> {
+        let budget = check_budget(request.token_budget)?;
         self.check_filter(&request.search.filter)?;
-        let at = as_of(
+        let at = snapshot_as_of(
             self.read_at(caller, request.search.at_least).await?,
             request.search.as_of,
         );
         let standing = if request.standing {
-            self.standing(caller, memory_ref, &request.search.filter, &at)
+            self.standing_entries(caller, memory_ref, &request.search.filter, &at)
                 .await?
         } else {
             Vec::new()
         };
         let searched = self.search(caller, memory_ref, request.search).await?;
-        let Searched {
+        let SearchResult {
             hits,
             probability,
             relevant,
@@ -96,17 +96,17 @@ impl Engine {
                 .sum::<usize>();
         let work = || {
             let standing: Vec<&Entry> = standing.iter().collect();
-            let shown: Vec<Shown<'_>> = hits
+            let shown: Vec<BlockHit<'_>> = hits
                 .iter()
-                .map(|hit| Shown {
+                .map(|hit| BlockHit {
                     entry: &hit.entry,
                     probability_ppm: None,
                 })
                 .collect();
-            compile(&standing, &shown, &O200k::count, budget)
+            compile_context(&standing, &shown, &O200k::count, budget)
         };
         let block = self.parts.cpu.run(caller.tenant(), bytes, work).await?;
-        Ok(Recalled {
+        Ok(RecallResult {
             block,
             probability,
             relevant,
@@ -116,7 +116,7 @@ impl Engine {
 
     /// Returns the procedures and the statements that hold until further notice, the newest of
     /// each. `compile_context` orders them.
-    async fn standing(
+    async fn standing_entries(
         &self,
         caller: &Caller,
         memory_ref: &str,
@@ -147,7 +147,7 @@ impl Engine {
         }
         sabotage!(
             "what-stands-is-shown-without-a-second-look",
-            self.show(caller, standing, at).await,
+            self.review_entries(caller, standing, at).await,
             Ok(standing)
         )
     }
@@ -188,14 +188,14 @@ impl Engine {
 
     /// Returns the newest entries, or those that match a query best, within a budget of tokens.
     /// Entries are never cut.
-    pub async fn budgeted(
+    pub async fn list_within_budget(
         &self,
         caller: &Caller,
         memory_ref: &str,
         list: ListRequest,
         (query, budget): (Option<SearchRequest>, u64),
-    ) -> Result<Budgeted, EngineError> {
-        let budget = within(budget)?;
+    ) -> Result<BudgetedEntries, EngineError> {
+        let budget = check_budget(budget)?;
         let limit = list.limit;
         let entries = match query {
             Some(search) => {
@@ -245,7 +245,7 @@ impl Engine {
             .cpu
             .each(caller.tenant(), texts, |text| text.len(), tokens_of)
             .await?;
-        let chosen = fit(&costs, budget);
+        let chosen = fit_budget(&costs, budget);
         let tokens = chosen.iter().map(|at| costs[*at] as u64).sum();
         let over = entries
             .iter()
@@ -260,16 +260,16 @@ impl Engine {
             .filter(|(at, _)| chosen_indices.next_if_eq(at).is_some())
             .map(|(_, entry)| entry)
             .collect();
-        Ok(Budgeted {
+        Ok(BudgetedEntries {
             entries,
             tokens,
-            over,
+            oversized: over,
         })
     }
 }
 
 /// Refuses a budget of zero and one above [`BUDGET_MAX`].
-fn within(budget: u64) -> Result<usize, EngineError> {
+fn check_budget(budget: u64) -> Result<usize, EngineError> {
     if sabotage!("a-budget-of-nothing", budget == 0, false) {
         return Err(Rejection::Invalid {
             field: "tokenBudget",

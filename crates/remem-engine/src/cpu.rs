@@ -24,15 +24,15 @@ use tokio::sync::oneshot;
 const INLINE_BYTES_MAX: usize = 4 * 1024;
 /// A permit ends with the item that reaches this many bytes: one text of an entry, at most some
 /// tens of milliseconds.
-const TURN_BYTES_MAX: usize = 64 * 1024;
+const PERMIT_BYTES_MAX: usize = 64 * 1024;
 /// The cost of a text, however short it is.
 const TEXT_BYTES_MIN: usize = 32;
 
 /// The CPU permits of a process. Cheap to clone.
 #[derive(Clone)]
 pub struct CpuPool {
-    requests: Arc<Line>,
-    rest: Arc<Line>,
+    requests: Arc<PermitQueue>,
+    background: Arc<PermitQueue>,
 }
 
 impl Default for CpuPool {
@@ -46,8 +46,8 @@ impl CpuPool {
     #[must_use]
     pub fn new(permits: usize) -> CpuPool {
         CpuPool {
-            requests: Line::new(permits),
-            rest: Line::new(1),
+            requests: PermitQueue::new(permits),
+            background: PermitQueue::new(1),
         }
     }
 
@@ -66,8 +66,8 @@ impl CpuPool {
         ) {
             return Ok(work());
         }
-        let _permit = self.turn(tenant).await?;
-        Ok(off_the_workers(work))
+        let _permit = self.acquire(tenant).await?;
+        Ok(run_blocking(work))
     }
 
     /// Applies `work` to each item, with as many permits as the items' bytes need, until one fails.
@@ -86,7 +86,7 @@ impl CpuPool {
         while items.peek().is_some() {
             let mut size = 0;
             let mut part = Vec::new();
-            while size < TURN_BYTES_MAX
+            while size < PERMIT_BYTES_MAX
                 && let Some(item) = items.next()
             {
                 size += bytes(&item);
@@ -104,16 +104,16 @@ impl CpuPool {
 
     /// Number of pieces of work that wait for a permit.
     #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.requests.waiting() + self.rest.waiting()
+    pub fn queued(&self) -> usize {
+        self.requests.queued() + self.background.queued()
     }
 
     /// Waits for a permit: in a request one for requests, until its deadline.
-    async fn turn(&self, tenant: &TenantId) -> Result<Turn, EngineError> {
+    async fn acquire(&self, tenant: &TenantId) -> Result<CpuPermit, EngineError> {
         let Some(until) = deadline::current() else {
-            return Ok(self.rest.turn(tenant).await);
+            return Ok(self.background.acquire(tenant).await);
         };
-        let permit = self.requests.turn(tenant);
+        let permit = self.requests.acquire(tenant);
         let waited = tokio::time::timeout_at(until, permit).await;
         waited.map_err(|_| StoreError::Busy.into())
     }
@@ -127,34 +127,34 @@ impl Engine {
     }
 
     /// Redacts the body of a caller's record by the rules of now, on the thread pool.
-    pub(crate) async fn cleaned_for(
+    pub(crate) async fn redact_body_for(
         &self,
         caller: &Caller,
         now: Timestamp,
         body: Map<String, Value>,
     ) -> Result<RecordBody, EngineError> {
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let admission = rules.admission(&policy, now);
-        self.cleaned(caller.tenant(), &admission, body).await
+        self.redact_body(caller.tenant(), &admission, body).await
     }
 
     /// Redacts the body of a record, on the thread pool.
-    pub(crate) async fn cleaned(
+    pub(crate) async fn redact_body(
         &self,
         tenant: &TenantId,
         admission: &Admission<'_>,
         body: Map<String, Value>,
     ) -> Result<RecordBody, EngineError> {
-        let bytes = of_map(&body);
-        let work = || admission.record(body);
+        let bytes = map_bytes(&body);
+        let work = || admission.redact_record(body);
         self.parts.cpu.run(tenant, bytes, work).await
     }
 }
 
 /// Runs work that blocks the thread, after telling the runtime to move its other tasks to another
 /// thread. A runtime with one thread (a test's) has no other.
-fn off_the_workers<T>(work: impl FnOnce() -> T) -> T {
+fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),
@@ -162,26 +162,26 @@ fn off_the_workers<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// A number of permits, and the work that waits for one.
-struct Line(Mutex<Waiting>);
+struct PermitQueue(Mutex<PermitQueueState>);
 
 /// The state of a queue of permits.
 #[derive(Default)]
-struct Waiting {
+struct PermitQueueState {
     free: usize,
     /// Waiting work by tenant, first in, first out.
-    of: HashMap<TenantId, VecDeque<oneshot::Sender<Turn>>>,
+    by_tenant: HashMap<TenantId, VecDeque<oneshot::Sender<CpuPermit>>>,
     /// The waiting tenants, the next one first; each is in it once.
     order: VecDeque<TenantId>,
 }
 
-impl Waiting {
+impl PermitQueueState {
     /// Takes the next piece of waiting work, of the tenant whose turn it is.
-    fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
+    fn next(&mut self) -> Option<oneshot::Sender<CpuPermit>> {
         let tenant = self.order.pop_front()?;
-        let queue = self.of.get_mut(&tenant)?;
+        let queue = self.by_tenant.get_mut(&tenant)?;
         let next = queue.pop_front();
         if queue.is_empty() {
-            self.of.remove(&tenant);
+            self.by_tenant.remove(&tenant);
         } else {
             sabotage!(
                 "turns-go-by-arrival-alone",
@@ -193,32 +193,32 @@ impl Waiting {
     }
 }
 
-impl Line {
-    fn new(permits: usize) -> Arc<Line> {
-        Arc::new(Line(Mutex::new(Waiting {
+impl PermitQueue {
+    fn new(permits: usize) -> Arc<PermitQueue> {
+        Arc::new(PermitQueue(Mutex::new(PermitQueueState {
             free: permits.max(1),
-            ..Waiting::default()
+            ..PermitQueueState::default()
         })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, PermitQueueState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a free permit, or waits for one.
-    async fn turn(self: &Arc<Line>, tenant: &TenantId) -> Turn {
+    async fn acquire(self: &Arc<PermitQueue>, tenant: &TenantId) -> CpuPermit {
         let turn = {
             let mut waiting = self.lock();
             if waiting.free > 0 {
                 waiting.free -= 1;
-                return Turn(Some(self.clone()));
+                return CpuPermit(Some(self.clone()));
             }
             let (sender, turn) = oneshot::channel();
-            if !waiting.of.contains_key(tenant) {
+            if !waiting.by_tenant.contains_key(tenant) {
                 waiting.order.push_back(tenant.clone());
             }
             waiting
-                .of
+                .by_tenant
                 .entry(tenant.clone())
                 .or_default()
                 .push_back(sender);
@@ -228,7 +228,7 @@ impl Line {
     }
 
     /// Hands a permit that was released to the next waiting work.
-    fn pass_on(self: &Arc<Line>) {
+    fn hand_over(self: &Arc<PermitQueue>) {
         loop {
             let mut waiting = self.lock();
             let Some(next) = waiting.next() else {
@@ -236,7 +236,7 @@ impl Line {
                 return;
             };
             drop(waiting);
-            match next.send(Turn(Some(self.clone()))) {
+            match next.send(CpuPermit(Some(self.clone()))) {
                 Ok(()) => return,
                 // That request was abandoned. The permit is not used up: this loop hands it to the
                 // next one.
@@ -246,66 +246,70 @@ impl Line {
     }
 
     /// Number of pieces of work that wait in this queue.
-    fn waiting(&self) -> usize {
-        self.lock().of.values().map(VecDeque::len).sum()
+    fn queued(&self) -> usize {
+        self.lock().by_tenant.values().map(VecDeque::len).sum()
     }
 }
 
 /// A permit to use a core; dropping it hands it over.
-struct Turn(Option<Arc<Line>>);
+struct CpuPermit(Option<Arc<PermitQueue>>);
 
-impl Drop for Turn {
+impl Drop for CpuPermit {
     fn drop(&mut self) {
         if let Some(line) = self.0.take() {
-            line.pass_on();
+            line.hand_over();
         }
     }
 }
 
 /// The bytes that admitting a draft reads.
-pub(crate) fn of_draft(draft: &Draft) -> usize {
-    of_text(&draft.content) + of_tags(&draft.tags) + draft.metadata.as_ref().map_or(0, of_map)
+pub(crate) fn draft_bytes(draft: &Draft) -> usize {
+    text_bytes(&draft.content)
+        + tags_bytes(&draft.tags)
+        + draft.metadata.as_ref().map_or(0, map_bytes)
 }
 
 /// The bytes that redacting a stored entry again reads: none, if it was written under the same
 /// rules.
-pub(crate) fn to_review(admission: &Admission<'_>, entry: &Entry) -> usize {
-    if entry.scan == admission.scan {
+pub(crate) fn review_bytes(admission: &Admission<'_>, entry: &Entry) -> usize {
+    if entry.redaction_fingerprint == admission.redaction_fingerprint {
         0
     } else {
-        of_entry(entry)
+        entry_bytes(entry)
     }
 }
 
 /// The bytes of an entry that redaction reads.
-pub(crate) fn of_entry(entry: &Entry) -> usize {
-    of_text(&entry.content) + of_tags(&entry.tags) + entry.metadata.as_ref().map_or(0, of_map)
+pub(crate) fn entry_bytes(entry: &Entry) -> usize {
+    text_bytes(&entry.content)
+        + tags_bytes(&entry.tags)
+        + entry.metadata.as_ref().map_or(0, map_bytes)
 }
 
 /// The bytes of a JSON object that redaction reads, its names included.
-pub(crate) fn of_map(map: &Map<String, Value>) -> usize {
+pub(crate) fn map_bytes(map: &Map<String, Value>) -> usize {
     map.iter()
-        .map(|(name, value)| of_text(name) + of_value(value))
+        .map(|(name, value)| text_bytes(name) + value_bytes(value))
         .sum()
 }
 
 /// The bytes of a JSON value that redaction reads.
-pub(crate) fn of_value(value: &Value) -> usize {
+pub(crate) fn value_bytes(value: &Value) -> usize {
     match value {
-        Value::String(text) => of_text(text),
-        Value::Array(items) => items.iter().map(of_value).sum(),
-        Value::Object(map) => of_map(map),
+        Value::String(text) => text_bytes(text),
+        Value::Array(items) => items.iter().map(value_bytes).sum(),
+        Value::Object(map) => map_bytes(map),
         Value::Null | Value::Bool(_) | Value::Number(_) => TEXT_BYTES_MIN,
     }
 }
 
 /// The bytes of tags that redaction reads.
-fn of_tags(tags: &[String]) -> usize {
-    tags.iter().map(|tag| of_text(tag)).sum()
+fn tags_bytes(tags: &[String]) -> usize {
+    tags.iter().map(|tag| text_bytes(tag)).sum()
 }
 
 /// The bytes of a text, or the least that any text costs.
-pub(crate) fn of_text(text: &str) -> usize {
+pub(crate) fn text_bytes(text: &str) -> usize {
     text.len().max(TEXT_BYTES_MIN)
 }
 
@@ -330,7 +334,7 @@ mod tests {
     async fn order_of(names: &[&str]) -> Vec<String> {
         let pool = CpuPool::new(1);
         let order = Mutex::new(Vec::new());
-        let first = pool.rest.turn(&tenant("first")).await;
+        let first = pool.background.acquire(&tenant("first")).await;
         let work = names.iter().map(|name| {
             let pool = &pool;
             let order = &order;
@@ -344,7 +348,7 @@ mod tests {
             for _ in 0..names.len() {
                 tokio::task::yield_now().await;
             }
-            assert_eq!(pool.waiting(), names.len(), "they all wait for a turn");
+            assert_eq!(pool.queued(), names.len(), "they all wait for a turn");
             drop(first);
         };
         tokio::join!(all, open);
@@ -368,31 +372,31 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_is_given_up_loses_nobodys_turn() {
-        let line = Line::new(1);
+        let line = PermitQueue::new(1);
         let a = tenant("a");
         let b = tenant("b");
-        let first = line.turn(&a).await;
-        let mut gone = Box::pin(line.turn(&a));
+        let first = line.acquire(&a).await;
+        let mut gone = Box::pin(line.acquire(&a));
         assert!(!is_ready(&mut gone));
-        let mut handed = Box::pin(line.turn(&b));
+        let mut handed = Box::pin(line.acquire(&b));
         assert!(!is_ready(&mut handed));
         drop(gone);
         drop(first);
         // It is handed a permit and abandoned before it has seen it.
         drop(handed);
-        drop(line.turn(&tenant("c")).await);
-        assert_eq!((line.waiting(), line.lock().free), (0, 1));
+        drop(line.acquire(&tenant("c")).await);
+        assert_eq!((line.queued(), line.lock().free), (0, 1));
         assert!(line.lock().order.is_empty());
     }
 
     #[tokio::test]
     async fn requests_wait_for_no_pass_and_not_beyond_their_deadline() {
         let pool = CpuPool::new(1);
-        let _pass = pool.rest.turn(&tenant("a")).await;
+        let _pass = pool.background.acquire(&tenant("a")).await;
         let until = tokio::time::Instant::now();
         let work = async || pool.run(&tenant("a"), LARGE, || 1).await;
         assert!(matches!(deadline::within(until, work()).await, Ok(1)));
-        let _request = pool.requests.turn(&tenant("a")).await;
+        let _request = pool.requests.acquire(&tenant("a")).await;
         let refused = deadline::within(until, work()).await;
         assert!(matches!(refused, Err(EngineError::Store(StoreError::Busy))));
         assert!(matches!(pool.run(&tenant("a"), 1, || 1).await, Ok(1)));
@@ -401,21 +405,21 @@ mod tests {
     #[tokio::test]
     async fn many_small_items_are_one_turn_and_large_ones_are_several() {
         let pool = CpuPool::new(1);
-        let items: Vec<usize> = vec![TURN_BYTES_MAX / 2; 5];
+        let items: Vec<usize> = vec![PERMIT_BYTES_MAX / 2; 5];
         let mut queued = Vec::new();
-        let held = pool.rest.turn(&tenant("a")).await;
+        let held = pool.background.acquire(&tenant("a")).await;
         let name = tenant("a");
         let mut all = Box::pin(pool.each(&name, items, |size| *size, Ok::<_, EngineError>));
         assert!(!is_ready(&mut all));
-        queued.push(pool.waiting());
-        let mut other = Box::pin(pool.rest.turn(&name));
+        queued.push(pool.queued());
+        let mut other = Box::pin(pool.background.acquire(&name));
         assert!(!is_ready(&mut other));
         drop(held);
         // After its first permit the next work in the queue gets one.
         assert!(!is_ready(&mut all));
         assert!(is_ready(&mut other));
         drop(other);
-        assert_eq!(all.await.unwrap(), vec![TURN_BYTES_MAX / 2; 5]);
+        assert_eq!(all.await.unwrap(), vec![PERMIT_BYTES_MAX / 2; 5]);
         assert_eq!(queued, [1]);
     }
 }

@@ -15,11 +15,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Key of the `Progress` record that says which model serves.
-pub(crate) const RECORD: &str = "embed";
+pub(crate) const RECORD_KEY: &str = "embed";
 /// Recent queries kept for each tenant.
-const QUESTIONS: usize = 32;
+const QUERIES_PER_TENANT: usize = 32;
 /// Tenants whose recent queries are kept.
-const TENANTS: usize = 256;
+const TENANTS_MAX: usize = 256;
 
 /// The embedding models of this host.
 #[derive(Default)]
@@ -29,12 +29,12 @@ pub struct Embedders {
     /// The model before it, whose vectors serve until the new ones are accepted.
     pub previous: Option<Arc<dyn Embedder>>,
     /// The last queries of each tenant.
-    asked: Mutex<HashMap<TenantId, VecDeque<Question>>>,
+    recent_queries: Mutex<HashMap<TenantId, VecDeque<RecentQuery>>>,
 }
 
 /// A recent query of a search.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct RecentQuery {
     pub memory_ref: MemoryRef,
     pub text: String,
 }
@@ -49,28 +49,31 @@ impl Embedders {
         Embedders {
             current,
             previous,
-            asked: Mutex::default(),
+            recent_queries: Mutex::default(),
         }
     }
 
     /// Remembers a query of a tenant, in place of its oldest one.
-    pub(crate) fn asked(&self, tenant: &TenantId, query: Question) {
-        let mut by_tenant = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if by_tenant.len() >= TENANTS && !by_tenant.contains_key(tenant) {
+    pub(crate) fn remember_query(&self, tenant: &TenantId, query: RecentQuery) {
+        let mut by_tenant = self
+            .recent_queries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if by_tenant.len() >= TENANTS_MAX && !by_tenant.contains_key(tenant) {
             return;
         }
         let queries = by_tenant.entry(tenant.clone()).or_default();
         if !queries.contains(&query) {
             queries.push_back(query);
         }
-        while queries.len() > QUESTIONS {
+        while queries.len() > QUERIES_PER_TENANT {
             queries.pop_front();
         }
     }
 
     /// The last queries of a tenant.
-    pub(crate) fn questions(&self, tenant: &TenantId) -> Vec<Question> {
-        self.asked
+    pub(crate) fn recent_queries(&self, tenant: &TenantId) -> Vec<RecentQuery> {
+        self.recent_queries
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(tenant)
@@ -84,7 +87,7 @@ impl Embedders {
 impl Engine {
     /// The model whose vectors serve a tenant. Without a previous model nothing has to be looked
     /// up.
-    pub(crate) async fn serving(
+    pub(crate) async fn serving_model(
         &self,
         tenant: &TenantId,
     ) -> Result<Option<Arc<dyn Embedder>>, EngineError> {
@@ -97,7 +100,7 @@ impl Engine {
         let status = self
             .parts
             .store
-            .record(tenant, RecordKind::Progress, RECORD)
+            .record(tenant, RecordKind::Progress, RECORD_KEY)
             .await?;
         let serving = status
             .and_then(|status| status.body.get("serving").and_then(Value::as_i64))

@@ -3,7 +3,7 @@
 //! query or a vector.
 
 use crate::caller::Caller;
-use crate::embedders::RECORD;
+use crate::embedders::RECORD_KEY;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::ports::Embedder;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// The state of embedding for a tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Embeddings {
+pub struct EmbeddingState {
     /// Name and dimension of the model that computes new vectors.
     pub current: Option<(String, usize)>,
     /// Name of the model whose vectors answer searches.
@@ -23,12 +23,12 @@ pub struct Embeddings {
     /// number.
     pub vectors: Vec<(String, u64)>,
     /// The result of comparing the current model with the previous one.
-    pub comparison: Option<Compared>,
+    pub comparison: Option<ModelComparisonInfo>,
 }
 
 /// The result of comparing two models, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compared {
+pub struct ModelComparisonInfo {
     /// Average share of the old model's hits that the new one finds.
     pub overlap: u64,
     /// Share of queries whose first hit by the old model is among the new one's hits.
@@ -41,15 +41,17 @@ pub struct Compared {
 
 impl Engine {
     /// Returns the state of embedding for the caller's tenant; empty on a host without vectors.
-    pub async fn embeddings(&self, caller: &Caller) -> Result<Embeddings, EngineError> {
+    pub async fn embedding_status(&self, caller: &Caller) -> Result<EmbeddingState, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
         let store = &self.parts.store;
         if !store.features().vectors {
-            return Ok(Embeddings::default());
+            return Ok(EmbeddingState::default());
         }
         let counts = store.vector_counts(tenant).await?;
-        let status = store.record(tenant, RecordKind::Progress, RECORD).await?;
+        let status = store
+            .record(tenant, RecordKind::Progress, RECORD_KEY)
+            .await?;
         let number =
             |at: &Value, name: &str| at.get(name).and_then(Value::as_u64).unwrap_or_default();
         let comparison = status.as_ref().and_then(|status| {
@@ -58,31 +60,31 @@ impl Engine {
                 .get("comparison")
                 .map(|comparison| (comparison, status.body.get("held")))
         });
-        let comparison = comparison.map(|(comparison, rejected)| Compared {
+        let comparison = comparison.map(|(comparison, rejected)| ModelComparisonInfo {
             overlap: number(comparison, "overlap"),
             agreement: number(comparison, "agreement"),
             questions: number(comparison, "questions"),
             passed: rejected.is_none_or(Value::is_null),
         });
         let current = self.parts.embedders.current.as_ref();
-        Ok(Embeddings {
+        Ok(EmbeddingState {
             current: current.map(|model| (model.name().to_owned(), model.dimensions())),
             serving: self
-                .serving(tenant)
+                .serving_model(tenant)
                 .await?
                 .map(|model| model.name().to_owned()),
             texts: counts.texts,
             vectors: counts
                 .models
                 .into_iter()
-                .map(|(id, entries)| (self.name_of(id), entries))
+                .map(|(id, entries)| (self.model_name(id), entries))
                 .collect(),
             comparison,
         })
     }
 
     /// The name of a model, or its number if it is unknown.
-    fn name_of(&self, id: ModelId) -> String {
+    fn model_name(&self, id: ModelId) -> String {
         let models = &self.parts.embedders;
         let known = [&models.current, &models.previous]
             .into_iter()

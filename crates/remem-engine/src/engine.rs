@@ -1,18 +1,18 @@
 //! The engine: the parts that every operation shares, the clock, and idempotency keys. Operations
 //! themselves are in files of their own.
 
-use crate::bearer::Bearer;
+use crate::bearer::BearerAuth;
 use crate::caller::Caller;
 use crate::commitments::CommitmentRules;
 use crate::cpu::CpuPool;
 use crate::embedders::Embedders;
 use crate::error::EngineError;
 use crate::model::ModelPort;
-use crate::ports::{Clock, Envelope, Ids, Post, RecordedPost};
-use crate::proposals::{Desk, Settings};
+use crate::ports::{Clock, Ids, RecordingWebhookSender, WebhookRenderer, WebhookSender};
+use crate::proposals::{ProposalSettings, ProposalStore};
 use crate::registry::PassLog;
 use crate::runs::RunQueue;
-use crate::secrets::{Rules, Secrets};
+use crate::secrets::{RedactionRules, SecretRegistry};
 use crate::vault::VaultKey;
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
@@ -21,7 +21,7 @@ use remem_core::{
     Agent, Batch, Idempotency, MemoryRef, Permission, Policy, Precondition, PrincipalId, Profiles,
     Record, RecordKind, Rejection, Revision, TenantId, Timestamp, Workflow,
 };
-use remem_store::{Committed, Directory, ReadAt, Store, StoreError};
+use remem_store::{CommitResult, Directory, ReadAt, Store, StoreError};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,33 +49,33 @@ impl HostKey {
 
 /// The dependencies and settings that an engine is built from. The binary fills them in; it is the
 /// only place that knows the concrete types.
-pub struct Parts {
+pub struct EngineParts {
     /// Storage of entries, events and records.
     pub store: Arc<dyn Store>,
     /// Proposals waiting for a decision. The default stores none, which turns proposals off.
-    pub review: Desk,
+    pub proposal_store: ProposalStore,
     /// Settings for approving proposals and for how they take effect.
-    pub proposals: Settings,
+    pub proposal_settings: ProposalSettings,
     /// Storage of tenants and API keys.
     pub directory: Arc<dyn Directory>,
     /// Verifies tokens of an external issuer. Without it, callers can authenticate by API key only.
-    pub bearer: Option<Bearer>,
+    pub bearer: Option<BearerAuth>,
     /// Source of the current time.
     pub clock: Arc<dyn Clock>,
     /// Source of fresh ids for entries, jobs and lease holders.
     pub ids: Arc<dyn Ids>,
     /// HTTP client that delivers events to webhooks.
-    pub post: Arc<dyn Post>,
+    pub webhook_sender: Arc<dyn WebhookSender>,
     /// Language model that rewrites summaries. Without it they stay as the host composed them.
     pub model: Option<ModelPort>,
     /// Renders an event as the body of a webhook delivery, in the JSON of the wire.
-    pub envelope: Envelope,
+    pub envelope: WebhookRenderer,
     /// Limits and defaults that hold for every tenant.
     pub policy: Policy,
     /// Secrets that the operator registered for redaction.
-    pub secrets: Secrets,
+    pub secrets: SecretRegistry,
     /// The host's own secret, for keyed digests.
-    pub key: HostKey,
+    pub host_key: HostKey,
     /// Key that encrypts the secrets callers store; without it the vault is off.
     pub vault: Option<VaultKey>,
     /// Secrets that every run may resolve. Empty except on hosts that are started to be tested.
@@ -85,7 +85,7 @@ pub struct Parts {
     /// Workflow definitions that every tenant can run.
     pub workflows: Vec<Workflow>,
     /// Whether the test endpoints for conformance checks exist, and the node types that they need.
-    pub seams: bool,
+    pub test_endpoints: bool,
     /// Agents that every tenant can use.
     pub agents: Vec<Agent>,
     /// How long the operator keeps backups of the storage, if known: erasure reports state it.
@@ -100,7 +100,7 @@ pub struct Parts {
     pub cpu: CpuPool,
 }
 
-impl Parts {
+impl EngineParts {
     /// Builds parts with the required dependencies; every optional part is off or at its default.
     #[must_use]
     pub fn new(
@@ -108,26 +108,26 @@ impl Parts {
         directory: Arc<dyn Directory>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
-        key: HostKey,
-    ) -> Parts {
-        Parts {
+        host_key: HostKey,
+    ) -> EngineParts {
+        EngineParts {
             store,
-            review: Desk::default(),
-            proposals: Settings::default(),
+            proposal_store: ProposalStore::default(),
+            proposal_settings: ProposalSettings::default(),
             directory,
             bearer: None,
             clock,
             ids,
-            post: Arc::new(RecordedPost::default()),
+            webhook_sender: Arc::new(RecordingWebhookSender::default()),
             model: None,
             envelope: |_, _| None,
             policy: Policy::default(),
-            secrets: Secrets::none(&key),
-            key,
+            secrets: SecretRegistry::none(&host_key),
+            host_key,
             vault: None,
             capabilities: Capabilities::compute(Facts::default()),
             workflows: Vec::new(),
-            seams: false,
+            test_endpoints: false,
             test_secrets: Vec::new(),
             agents: Vec::new(),
             backups_kept_ms: None,
@@ -141,7 +141,7 @@ impl Parts {
 
 /// The application: every operation is a method. Share it by `Arc`.
 pub struct Engine {
-    pub(crate) parts: Parts,
+    pub(crate) parts: EngineParts,
     /// The largest instant that the machine's clock has reported: [`Engine::now`] never runs
     /// backwards.
     high_water: AtomicI64,
@@ -149,22 +149,22 @@ pub struct Engine {
     /// a tenant time never runs backwards, so nothing that ended comes back. One tenant's instant
     /// never affects another's.
     last_commits: Mutex<HashMap<TenantId, Timestamp>>,
-    pub(crate) feeds: Mutex<HashMap<TenantId, usize>>,
-    pub(crate) passes: PassLog,
-    pub(crate) runs: RunQueue,
+    pub(crate) open_feeds: Mutex<HashMap<TenantId, usize>>,
+    pub(crate) pass_log: PassLog,
+    pub(crate) run_queue: RunQueue,
 }
 
 impl Engine {
     /// Creates an engine; it starts no tasks.
     #[must_use]
-    pub fn new(parts: Parts) -> Engine {
+    pub fn new(parts: EngineParts) -> Engine {
         Engine {
             parts,
             high_water: AtomicI64::new(i64::MIN),
             last_commits: Mutex::default(),
-            feeds: Mutex::default(),
-            passes: PassLog::default(),
-            runs: RunQueue::default(),
+            open_feeds: Mutex::default(),
+            pass_log: PassLog::default(),
+            run_queue: RunQueue::default(),
         }
     }
 
@@ -176,26 +176,26 @@ impl Engine {
 
     /// Whether the test endpoints for conformance checks exist here.
     #[must_use]
-    pub fn has_seams(&self) -> bool {
-        self.parts.seams
+    pub fn has_test_endpoints(&self) -> bool {
+        self.parts.test_endpoints
     }
 
     /// Ids of the workflows that conformance checks may run here.
     #[must_use]
-    pub fn fixtures(&self) -> Vec<String> {
+    pub fn test_workflow_ids(&self) -> Vec<String> {
         let named = self
             .parts
             .workflows
             .iter()
-            .filter(|_| self.parts.seams)
+            .filter(|_| self.parts.test_endpoints)
             .map(|workflow| workflow.id.clone());
         named.collect()
     }
 
     /// How approved proposals take effect on this host.
     #[must_use]
-    pub fn activation(&self) -> crate::proposals::Activation {
-        self.parts.proposals.activation
+    pub fn activation(&self) -> crate::proposals::ActivationMode {
+        self.parts.proposal_settings.activation
     }
 
     /// Limits and defaults that hold for every tenant.
@@ -257,7 +257,7 @@ impl Engine {
             .copied();
         let last = match known {
             Some(last) => last,
-            None => self.meet(tenant).await?,
+            None => self.load_last_commit(tenant).await?,
         };
         Ok(sabotage!(
             "time-runs-backwards",
@@ -268,7 +268,7 @@ impl Engine {
 
     /// Reads the instant of a tenant's last commit into `last_commits`, and logs a warning if it is
     /// far in the future.
-    async fn meet(&self, tenant: &TenantId) -> Result<Timestamp, EngineError> {
+    async fn load_last_commit(&self, tenant: &TenantId) -> Result<Timestamp, EngineError> {
         let last = self.parts.store.head(tenant).await?.at;
         sabotage!("a-tenant-s-clock-moves-every-tenant-s", {}, {
             self.high_water.fetch_max(last.0, Ordering::SeqCst);
@@ -281,12 +281,12 @@ impl Engine {
         if ahead_ms > AHEAD_MS_MAX {
             tracing::warn!(tenant = %tenant, ahead_ms, "the last commit of a tenant is ahead of the clock: its time stands still until then");
         }
-        self.count_tenants_ahead();
+        self.record_tenants_ahead();
         Ok(last)
     }
 
     /// Sets the metric that counts tenants whose time is ahead.
-    pub(crate) fn count_tenants_ahead(&self) {
+    pub(crate) fn record_tenants_ahead(&self) {
         metrics::gauge!("remem_tenants_ahead").set(self.tenants_ahead().len() as f64);
     }
 
@@ -312,7 +312,7 @@ impl Engine {
         }
         let deadline = Duration::from_millis(self.parts.policy.at_least_wait_ms_max);
         let reached = async {
-            let mut watch = store.watch(tenant).await?;
+            let mut watch = store.watch_commits(tenant).await?;
             loop {
                 // Other processes' commits may not trigger the watch, so poll every 20 milliseconds
                 // as well.
@@ -347,17 +347,20 @@ impl Engine {
 
     /// The redaction rules of a tenant: the registered secrets and those of its vault. Cached; the
     /// vault is checked again after `VAULT_RECHECK_MS`.
-    pub(crate) async fn rules(&self, tenant: &TenantId) -> Result<Arc<Rules>, EngineError> {
+    pub(crate) async fn redaction_rules(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Arc<RedactionRules>, EngineError> {
         let secrets = &self.parts.secrets;
         let now = self.now();
-        let known = secrets.known(tenant);
+        let known = secrets.cached(tenant);
         if let Some(known) = known
             .as_ref()
-            .filter(|known| now.0 - known.looked_at.0 < VAULT_LOOK_MS)
+            .filter(|known| now.0 - known.checked_at.0 < VAULT_RECHECK_MS)
         {
             return Ok(known.rules.clone());
         }
-        let look = secrets.look(tenant);
+        let look = secrets.begin_read(tenant);
         // A tenant that does not exist has no vault, and reading its records could create its
         // database file.
         let exists = self.parts.directory.tenant(tenant).await?.is_some();
@@ -366,17 +369,20 @@ impl Engine {
         } else {
             Vec::new()
         };
-        let vault = state_of(&records);
-        if let Some(known) = known.filter(|known| known.vault == vault) {
-            secrets.confirm(tenant, look, now);
+        let vault = vault_digest(&records);
+        if let Some(known) = known.filter(|known| known.vault_digest == vault) {
+            secrets.confirm_unchanged(tenant, look, now);
             return Ok(known.rules);
         }
-        let _turn = secrets.turn(tenant).await;
-        if let Some(known) = secrets.known(tenant).filter(|known| known.vault == vault) {
+        let _turn = secrets.lock_build(tenant).await;
+        if let Some(known) = secrets
+            .cached(tenant)
+            .filter(|known| known.vault_digest == vault)
+        {
             return Ok(known.rules);
         }
         let values = self.vault_values(tenant, &records)?;
-        Ok(secrets.learn(tenant, look, vault, now, values).await)
+        Ok(secrets.build_rules(tenant, look, vault, now, values).await)
     }
 
     /// Turns an idempotency key and its request into digests; nothing readable of either is stored.
@@ -384,7 +390,7 @@ impl Engine {
         &self,
         operation: &'static str,
         key: Option<&str>,
-        body: &Digest,
+        body: &RequestDigest,
     ) -> Result<Option<Idempotency>, Rejection> {
         let Some(key) = key else { return Ok(None) };
         let chars = key.chars().count();
@@ -402,7 +408,7 @@ impl Engine {
                 actual: chars as u64,
             });
         }
-        let secret = self.parts.key.derive("remembrancer idempotency v1");
+        let secret = self.parts.host_key.derive("remembrancer idempotency v1");
         let digest = |bytes: &[u8]| *blake3::keyed_hash(&secret, bytes).as_bytes();
         // A key used in one user's own memory belongs to that user: other users who send the same
         // key learn nothing about it.
@@ -426,11 +432,11 @@ impl Engine {
     /// The committed result of an earlier request with the same key and body, if there was one.
     /// Must be called before a keyed write is refused: a repetition gets the first answer even if
     /// the write would no longer be possible. The same key with another body is an error.
-    pub(crate) async fn first_answer(
+    pub(crate) async fn replayed_commit(
         &self,
         tenant: &TenantId,
         idempotency: Option<&Idempotency>,
-    ) -> Result<Option<Committed>, EngineError> {
+    ) -> Result<Option<CommitResult>, EngineError> {
         let Some(idempotency) = sabotage!(
             "a-repetition-is-refused-before-its-key-is-looked-up",
             idempotency,
@@ -446,7 +452,7 @@ impl Engine {
         match self
             .parts
             .store
-            .commit(batch.unset(RecordKind::File, String::new(), never))
+            .commit(batch.delete_record(RecordKind::File, String::new(), never))
             .await
         {
             Ok(committed) => Ok(Some(committed)),
@@ -460,12 +466,12 @@ impl Engine {
 const AHEAD_MS_MAX: i64 = 3_600_000;
 
 /// How long a tenant's vault is cached before changes by other nodes are looked for.
-const VAULT_LOOK_MS: i64 = 1_000;
+const VAULT_RECHECK_MS: i64 = 1_000;
 
 /// Digest that identifies the content of a vault. Versions alone would not do: a secret that is
 /// deleted and set again begins at 1.
-fn state_of(records: &[Record]) -> [u8; 32] {
-    let mut digest = Digest::default();
+fn vault_digest(records: &[Record]) -> [u8; 32] {
+    let mut digest = RequestDigest::default();
     for record in records {
         digest.part(record.key.as_bytes());
         digest.part(&record.version.to_le_bytes());
@@ -481,9 +487,9 @@ fn state_of(records: &[Record]) -> [u8; 32] {
 /// The meaning of a request as bytes, each part with its length in front, so that two different
 /// requests never have the same bytes.
 #[derive(Clone, Default)]
-pub(crate) struct Digest(Vec<u8>);
+pub(crate) struct RequestDigest(Vec<u8>);
 
-impl Digest {
+impl RequestDigest {
     /// Appends a part, with its length in front of it.
     pub fn part(&mut self, bytes: &[u8]) {
         self.0.extend((bytes.len() as u64).to_le_bytes());
@@ -491,8 +497,8 @@ impl Digest {
     }
 
     /// Starts the digest of a request that belongs to one user although it names no memory.
-    pub fn of_user(user: &PrincipalId) -> Digest {
-        let mut digest = Digest::default();
+    pub fn of_user(user: &PrincipalId) -> RequestDigest {
+        let mut digest = RequestDigest::default();
         digest.part(format!("~{user}/-").as_bytes());
         digest
     }
@@ -519,7 +525,7 @@ mod tests {
     #[test]
     fn a_request_about_a_memory_of_ones_own_is_ones_own() {
         let owner = |first: &str| {
-            let mut digest = Digest::default();
+            let mut digest = RequestDigest::default();
             digest.part(first.as_bytes());
             digest.part(b"more");
             digest.owner()
@@ -534,11 +540,11 @@ mod tests {
             (Some("ada"), None, None, None)
         );
         assert_eq!(
-            Digest::of_user(&PrincipalId::parse("bob").unwrap())
+            RequestDigest::of_user(&PrincipalId::parse("bob").unwrap())
                 .owner()
                 .as_deref(),
             Some("bob")
         );
-        assert_eq!(Digest::default().owner(), None);
+        assert_eq!(RequestDigest::default().owner(), None);
     }
 }

@@ -52,7 +52,7 @@ pub enum EngineError {
     },
     /// The run has not ended and cannot be forked yet.
     #[error("the run has not ended yet")]
-    RunGoesOn,
+    RunNotEnded,
     /// The run has no event at this position.
     #[error("the run has no such event")]
     UnknownSequence,
@@ -68,7 +68,7 @@ pub enum EngineError {
     },
     /// The tenant has no webhook with this id.
     #[error("webhook not found")]
-    NoWebhook,
+    UnknownWebhook,
     /// The vault has a secret with this name already.
     #[error("a secret of this name exists")]
     SecretExists,
@@ -93,7 +93,7 @@ pub enum EngineError {
     #[error("the commitment is {}", state.as_str())]
     CommitmentState {
         /// The current state of the commitment.
-        state: remem_core::commitment::State,
+        state: remem_core::commitment::CommitmentState,
     },
     /// A pass cannot do a job, however often it is tried.
     #[error("the pass refused the work: {code}")]
@@ -143,7 +143,7 @@ impl From<StoreError> for EngineError {
 
 /// Why a key or a token was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Denied {
+pub enum AuthError {
     /// No key, an unknown key, or a token that is not accepted. All get the same answer.
     #[error("a valid API key or token is needed: send Authorization: Bearer <key>")]
     Unknown,

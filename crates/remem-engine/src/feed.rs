@@ -3,7 +3,7 @@
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::sight::{self, Sight};
+use crate::event_visibility::{self, EventVisibility};
 use remem_core::sabotage;
 use remem_core::{Event, Permission, Revision, Seq, TenantId};
 use std::sync::{Arc, PoisonError};
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 /// How long a stream waits before it reads again: commits of other processes trigger no
 /// notification.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Pages that one call reads, at most, if none of their events is visible to the caller.
 const PAGES_MAX: u32 = 64;
@@ -21,7 +21,7 @@ impl Engine {
     /// Returns the events after `after` that the caller may see, oldest first, and the position
     /// that was reached. Hidden events are passed over, so that a reader never gets stuck behind
     /// them.
-    pub async fn events(
+    pub async fn list_events(
         &self,
         caller: &Caller,
         after: Seq,
@@ -32,8 +32,8 @@ impl Engine {
         let limit = limit.filter(|n| *n > 0).unwrap_or(page_max).min(page_max) as usize;
         let mut visible = Vec::new();
         let mut reached = after;
-        let mut visibility = Sight::of(caller.actor());
-        let rules = self.rules(caller.tenant()).await?;
+        let mut visibility = EventVisibility::for_actor(caller.actor());
+        let rules = self.redaction_rules(caller.tenant()).await?;
         for number in 0..PAGES_MAX {
             // The first page has the wanted size: mostly no event is hidden.
             let page_size = if number == 0 {
@@ -48,9 +48,13 @@ impl Engine {
                 .await?;
             let full = page.len() == page_size as usize;
             for mut event in page {
-                sight::review(&rules, &mut event);
+                event_visibility::review_event(&rules, &mut event);
                 sabotage!("streams-stop-at-what-is-hidden", reached = event.seq);
-                visible.extend(visibility.shown(self, caller.tenant(), event).await?);
+                visible.extend(
+                    visibility
+                        .visible_event(self, caller.tenant(), event)
+                        .await?,
+                );
                 if visible.len() == limit {
                     return Ok((visible, reached));
                 }
@@ -63,18 +67,22 @@ impl Engine {
     }
 
     /// The position of the newest event, from which a stream of new events starts.
-    pub async fn newest(&self, caller: &Caller) -> Result<Seq, EngineError> {
+    pub async fn newest_seq(&self, caller: &Caller) -> Result<Seq, EngineError> {
         caller.require(Permission::MemoryRead)?;
         Ok(self.parts.store.head(caller.tenant()).await?.seq)
     }
 
     /// Opens a stream of the caller's events after `after`. It reads page by page, so a reader that
     /// stops costs one page.
-    pub async fn feed(self: &Arc<Self>, caller: &Caller, after: Seq) -> Result<Feed, EngineError> {
+    pub async fn feed(
+        self: &Arc<Self>,
+        caller: &Caller,
+        after: Seq,
+    ) -> Result<EventFeed, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let watch = self.parts.store.watch(caller.tenant()).await?;
-        Ok(Feed {
-            place: self.feed_place(caller)?,
+        let watch = self.parts.store.watch_commits(caller.tenant()).await?;
+        Ok(EventFeed {
+            permit: self.feed_permit(caller)?,
             caller: caller.clone(),
             after,
             watch,
@@ -82,14 +90,20 @@ impl Engine {
     }
 
     /// Takes one of the tenant's places for open streams.
-    pub(crate) fn feed_place(self: &Arc<Self>, caller: &Caller) -> Result<FeedPlace, EngineError> {
-        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn feed_permit(
+        self: &Arc<Self>,
+        caller: &Caller,
+    ) -> Result<FeedPermit, EngineError> {
+        let mut feeds = self
+            .open_feeds
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let open = feeds.entry(caller.tenant().clone()).or_default();
         if *open >= self.parts.policy.feeds_max {
             return Err(EngineError::TooManyFeeds);
         }
         *open += 1;
-        Ok(FeedPlace {
+        Ok(FeedPermit {
             engine: self.clone(),
             tenant: caller.tenant().clone(),
         })
@@ -97,35 +111,37 @@ impl Engine {
 }
 
 /// A place among the tenant's open streams, whose number is bounded. Dropping it frees the place.
-pub(crate) struct FeedPlace {
+pub(crate) struct FeedPermit {
     engine: Arc<Engine>,
     tenant: TenantId,
 }
 
-impl FeedPlace {
+impl FeedPermit {
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 }
 
 /// An open stream of events. Dropping it frees its place.
-pub struct Feed {
-    place: FeedPlace,
+pub struct EventFeed {
+    permit: FeedPermit,
     caller: Caller,
     after: Seq,
     watch: watch::Receiver<Revision>,
 }
 
-impl Feed {
+impl EventFeed {
     /// Waits for the next events and returns at least one. `None` once the caller's key is no
     /// longer valid.
     pub async fn next(&mut self) -> Result<Option<Vec<Event>>, EngineError> {
-        let engine = self.place.engine().clone();
+        let engine = self.permit.engine().clone();
         loop {
-            if engine.still_valid(&self.caller).await.is_err() {
+            if engine.check_still_valid(&self.caller).await.is_err() {
                 return Ok(None);
             }
-            let (events, reached) = engine.events(&self.caller, self.after, Some(256)).await?;
+            let (events, reached) = engine
+                .list_events(&self.caller, self.after, Some(256))
+                .await?;
             let moved = std::mem::replace(&mut self.after, reached) < reached;
             if !events.is_empty() {
                 return Ok(Some(events));
@@ -133,19 +149,23 @@ impl Feed {
             if moved {
                 continue;
             }
-            if let Ok(Err(_)) = tokio::time::timeout(LOOK_AGAIN, self.watch.changed()).await {
+            if let Ok(Err(_)) = tokio::time::timeout(POLL_INTERVAL, self.watch.changed()).await {
                 // The store closed the tenant's idle file: get a new watch.
-                self.watch = engine.parts.store.watch(self.caller.tenant()).await?;
+                self.watch = engine
+                    .parts
+                    .store
+                    .watch_commits(self.caller.tenant())
+                    .await?;
             }
         }
     }
 }
 
-impl Drop for FeedPlace {
+impl Drop for FeedPermit {
     fn drop(&mut self) {
         let mut feeds = self
             .engine
-            .feeds
+            .open_feeds
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = feeds.get_mut(&self.tenant) {

@@ -4,7 +4,7 @@
 
 use crate::caller::Caller;
 use crate::commitments::NewCommitment;
-use crate::commitments::fire::Fired;
+use crate::commitments::firing::FireOutcome;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::admission::check_name;
@@ -13,8 +13,8 @@ use remem_core::event::{HeartbeatEvaluated, HeartbeatStateChanged, PredicateStat
 use remem_core::proposal::is_name;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, EventBody, Fence, MemoryRef, Permission, Precondition, Record, RecordKind, Rejection,
-    Scope, TenantId, Ties, Timestamp, infer,
+    Batch, EventBody, Fence, MemoryRef, Permission, Precondition, Record, RecordKind, RecordLinks,
+    Rejection, Scope, TenantId, Timestamp, infer,
 };
 use remem_store::{Filter, Page, ReadAt, StoreError};
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ pub struct Heartbeat {
 
 /// The result of one evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beat {
+pub struct HeartbeatResult {
     /// How it ended: `ok`, `timeout` or `error`.
     pub status: &'static str,
     /// Whether the statement changed between true and false.
@@ -88,14 +88,14 @@ impl Heartbeat {
     }
 
     /// Reads a heartbeat from its record.
-    fn read(record: &Record) -> Result<Heartbeat, EngineError> {
+    fn from_record(record: &Record) -> Result<Heartbeat, EngineError> {
         let read = serde_json::from_value(Value::Object(record.body.clone()));
         read.map_err(|_| StoreError::Damaged("a heartbeat cannot be read").into())
     }
 }
 
 /// The part of an id after `~/` or the caller's own `~user/`; `None` if it has no such prefix.
-fn own_part<'a>(caller: &Caller, id: &'a str) -> Option<&'a str> {
+fn strip_own_prefix<'a>(caller: &Caller, id: &'a str) -> Option<&'a str> {
     let rest = id.strip_prefix('~')?;
     rest.strip_prefix('/').or_else(|| {
         rest.strip_prefix(caller.principal().as_str())?
@@ -105,8 +105,8 @@ fn own_part<'a>(caller: &Caller, id: &'a str) -> Option<&'a str> {
 
 /// The full id of a heartbeat over a memory. Over a memory of one user it begins with that user's
 /// name: so users cannot collide, and every event of the heartbeat shows who may see it.
-fn full_name(caller: &Caller, id: &str, memory_ref: &MemoryRef) -> Option<String> {
-    let own = own_part(caller, id);
+fn full_id(caller: &Caller, id: &str, memory_ref: &MemoryRef) -> Option<String> {
+    let own = strip_own_prefix(caller, id);
     let name = own.unwrap_or(id);
     match memory_ref.owner() {
         _ if !is_name(name) => None,
@@ -120,9 +120,9 @@ fn full_name(caller: &Caller, id: &str, memory_ref: &MemoryRef) -> Option<String
 }
 
 /// The full ids that a caller may mean by an id, in this order.
-fn names(caller: &Caller, id: &str) -> Vec<String> {
+fn candidate_ids(caller: &Caller, id: &str) -> Vec<String> {
     let user = caller.principal();
-    let own = own_part(caller, id);
+    let own = strip_own_prefix(caller, id);
     if !is_name(own.unwrap_or(id)) {
         return Vec::new();
     }
@@ -145,10 +145,10 @@ impl Engine {
             caller.require(Permission::MemoryAdmin)?
         );
         let scope = caller.scope_to_write(&new.memory_ref)?;
-        let id = &full_name(caller, id, &scope.memory_ref).ok_or(Rejection::MalformedName {
+        let id = &full_id(caller, id, &scope.memory_ref).ok_or(Rejection::MalformedName {
             field: "heartbeatId",
         })?;
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         for (field, name) in [
             ("heartbeatId", id.as_str()),
             ("memoryRef", scope.memory_ref.as_str()),
@@ -204,16 +204,17 @@ impl Engine {
         let now = self.now_for(caller.tenant()).await?;
         let body = rules
             .admission(&self.policy_of(caller), now)
-            .record(heartbeat.to_map());
+            .redact_record(heartbeat.to_map());
         let ties = if enabled {
-            Ties::due(now)
+            RecordLinks::due_at(now)
         } else {
-            Ties::default()
+            RecordLinks::default()
         };
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let batch =
+            Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
         self.parts
             .store
-            .commit(batch.set_tied(
+            .commit(batch.set_record_with_ties(
                 RecordKind::Heartbeat,
                 id.to_owned(),
                 Precondition::None,
@@ -226,7 +227,7 @@ impl Engine {
     }
 
     /// Returns the heartbeat with this id.
-    pub async fn heartbeat(&self, caller: &Caller, id: &str) -> Result<Heartbeat, EngineError> {
+    pub async fn get_heartbeat(&self, caller: &Caller, id: &str) -> Result<Heartbeat, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let heartbeat = self.load_heartbeat(caller, id).await?;
         self.review_heartbeat(caller, heartbeat).await
@@ -238,11 +239,11 @@ impl Engine {
         caller: &Caller,
         mut heartbeat: Heartbeat,
     ) -> Result<Heartbeat, EngineError> {
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let admission = rules.admission(&policy, self.now());
-        let key = admission.short_text(&heartbeat.key);
-        let tag = admission.short_text(&heartbeat.tag);
+        let key = admission.redact_short_text(&heartbeat.key);
+        let tag = admission.redact_short_text(&heartbeat.tag);
         sabotage!("late-secrets-show-in-heartbeats", {
             heartbeat.key = key;
             heartbeat.tag = tag;
@@ -252,21 +253,21 @@ impl Engine {
 
     /// Reads the caller's own heartbeat with this id, or else the tenant's.
     async fn load_heartbeat(&self, caller: &Caller, id: &str) -> Result<Heartbeat, EngineError> {
-        for name in names(caller, id) {
+        for name in candidate_ids(caller, id) {
             if let Some(record) = self
                 .parts
                 .store
                 .record(caller.tenant(), RecordKind::Heartbeat, &name)
                 .await?
             {
-                return Heartbeat::read(&record);
+                return Heartbeat::from_record(&record);
             }
         }
         Err(EngineError::NotFound("heartbeat"))
     }
 
     /// Lists the tenant's heartbeats that the caller may see, by id.
-    pub async fn heartbeats(&self, caller: &Caller) -> Result<Vec<Heartbeat>, EngineError> {
+    pub async fn list_heartbeats(&self, caller: &Caller) -> Result<Vec<Heartbeat>, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let mut all = self.all_heartbeats(caller.tenant()).await?;
         all.retain(|heartbeat| {
@@ -292,7 +293,7 @@ impl Engine {
             .store
             .records(tenant, RecordKind::Heartbeat, "", None, limit)
             .await?;
-        records.iter().map(Heartbeat::read).collect()
+        records.iter().map(Heartbeat::from_record).collect()
     }
 
     /// Deletes a heartbeat of the tenant.
@@ -303,44 +304,49 @@ impl Engine {
             caller.tenant().clone(),
             self.now_for(caller.tenant()).await?,
         )
-        .by(caller.principal().clone());
+        .with_principal(caller.principal().clone());
         self.parts
             .store
-            .commit(batch.unset(RecordKind::Heartbeat, id, Precondition::None))
+            .commit(batch.delete_record(RecordKind::Heartbeat, id, Precondition::None))
             .await?;
         Ok(())
     }
 
     /// Evaluates a heartbeat that is due, and records the result.
-    pub(crate) async fn beat(
+    pub(crate) async fn process_heartbeat(
         &self,
         tenant: &TenantId,
         record: Record,
         fence: Option<&Fence>,
-    ) -> Result<Fired, EngineError> {
-        let heartbeat = Heartbeat::read(&record)?;
-        let result = self.look(tenant, &heartbeat).await;
+    ) -> Result<FireOutcome, EngineError> {
+        let heartbeat = Heartbeat::from_record(&record)?;
+        let result = self.evaluate(tenant, &heartbeat).await;
         Ok(
             if self
-                .beaten(tenant, &record, heartbeat, result, fence)
+                .record_result(tenant, &record, heartbeat, result, fence)
                 .await?
                 .is_some()
             {
-                Fired::Now
+                FireOutcome::Done
             } else {
-                Fired::Elsewhere
+                FireOutcome::NotDone
             },
         )
     }
 
     /// Evaluates a heartbeat; an `Err` is the status of an evaluation that failed. It never takes
     /// longer than the policy allows.
-    async fn look(&self, tenant: &TenantId, heartbeat: &Heartbeat) -> Result<bool, &'static str> {
-        self.in_time(self.holds(tenant, heartbeat)).await
+    async fn evaluate(
+        &self,
+        tenant: &TenantId,
+        heartbeat: &Heartbeat,
+    ) -> Result<bool, &'static str> {
+        self.with_time_limit(self.tag_exists(tenant, heartbeat))
+            .await
     }
 
     /// Limits the time of an evaluation, and converts its errors to a status.
-    async fn in_time(
+    async fn with_time_limit(
         &self,
         evaluation: impl Future<Output = Result<bool, EngineError>>,
     ) -> Result<bool, &'static str> {
@@ -353,7 +359,11 @@ impl Engine {
     }
 
     /// Whether a live entry of the memory has the heartbeat's tag.
-    async fn holds(&self, tenant: &TenantId, heartbeat: &Heartbeat) -> Result<bool, EngineError> {
+    async fn tag_exists(
+        &self,
+        tenant: &TenantId,
+        heartbeat: &Heartbeat,
+    ) -> Result<bool, EngineError> {
         let Some(memory_ref) = MemoryRef::parse(&heartbeat.memory_ref) else {
             return Ok(false);
         };
@@ -381,14 +391,14 @@ impl Engine {
     /// Reports and records the result of an evaluation; `None` if another process evaluated
     /// meanwhile. The change is reported to commitments first: if this process ends in between, the
     /// next evaluation finds the same change, and reporting it twice does nothing.
-    pub(crate) async fn beaten(
+    pub(crate) async fn record_result(
         &self,
         tenant: &TenantId,
         record: &Record,
         mut heartbeat: Heartbeat,
         result: Result<bool, &'static str>,
         fence: Option<&Fence>,
-    ) -> Result<Option<Beat>, EngineError> {
+    ) -> Result<Option<HeartbeatResult>, EngineError> {
         let now = self.now_for(tenant).await?;
         let before = heartbeat.holds;
         let (status, changed) = match result {
@@ -400,22 +410,24 @@ impl Engine {
             (result, changed, MemoryRef::parse(&heartbeat.memory_ref))
         {
             fired = self
-                .tell(tenant, &memory_ref, heartbeat.key.clone(), holds)
+                .report_observation(tenant, &memory_ref, heartbeat.key.clone(), holds)
                 .await?
                 .fired;
             heartbeat.holds = Some(holds);
         }
         (heartbeat.last_status, heartbeat.last_at) = (Some(status.to_owned()), Some(now.0));
         let policy = self.policy_for(tenant).await?;
-        let rules = self.rules(tenant).await?;
-        let body = rules.admission(&policy, now).record(heartbeat.to_map());
+        let rules = self.redaction_rules(tenant).await?;
+        let body = rules
+            .admission(&policy, now)
+            .redact_record(heartbeat.to_map());
         let ties = if heartbeat.enabled {
-            Ties::due(next(record.ties.due, heartbeat.every_ms, now))
+            RecordLinks::due_at(next_evaluation(record.links.due, heartbeat.every_ms, now))
         } else {
-            Ties::default()
+            RecordLinks::default()
         };
         let batch = Batch::new(tenant.clone(), now).fenced(fence.cloned());
-        let mut batch = batch.set_tied(
+        let mut batch = batch.set_record_with_ties(
             RecordKind::Heartbeat,
             record.key.clone(),
             Precondition::Version(record.version),
@@ -442,9 +454,9 @@ impl Engine {
         match self.parts.store.commit(batch).await {
             Ok(_) => {
                 if changed {
-                    self.has_deliveries(tenant);
+                    self.notify_run_events(tenant);
                 }
-                Ok(Some(Beat {
+                Ok(Some(HeartbeatResult {
                     status,
                     changed,
                     fired,
@@ -458,7 +470,7 @@ impl Engine {
 
 /// The result of one evaluation by a conformance check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tick {
+pub struct HeartbeatTick {
     /// How it ended: `ok`, `timeout` or `error`.
     pub status: &'static str,
     /// The value of the statement before and now, if it changed.
@@ -468,12 +480,12 @@ pub struct Tick {
 }
 
 /// The memory of heartbeats of conformance checks.
-const CHECKED_MEMORY: &str = "mem://conformance/heartbeats";
+const CHECK_MEMORY: &str = "mem://conformance/heartbeats";
 /// The workflow that a change starts.
-const CHECKED_WORKFLOW: &str = "conformance-noop";
+const CHECK_WORKFLOW: &str = "conformance-noop";
 
 /// The statement of the check's heartbeat with this id.
-fn checked_key(id: &str) -> String {
+fn check_statement(id: &str) -> String {
     format!(
         "the watched thing {} has changed",
         &blake3::hash(id.as_bytes()).to_hex()[..8]
@@ -490,9 +502,9 @@ impl Engine {
         id: &str,
         observed: &Value,
         slow_ms: u64,
-    ) -> Result<Tick, EngineError> {
+    ) -> Result<HeartbeatTick, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        if !self.parts.seams {
+        if !self.parts.test_endpoints {
             return Err(EngineError::NotFound("heartbeat"));
         }
         let tenant = caller.tenant();
@@ -503,8 +515,8 @@ impl Engine {
             .await?
             .is_none()
         {
-            let memory_ref = CHECKED_MEMORY.to_owned();
-            let key = checked_key(id);
+            let memory_ref = CHECK_MEMORY.to_owned();
+            let key = check_statement(id);
             let tag = "conformance".to_owned();
             self.put_heartbeat(
                 caller,
@@ -519,14 +531,14 @@ impl Engine {
             )
             .await?;
         }
-        self.await_tick(caller, id).await?;
+        self.ensure_commitment(caller, id).await?;
         let record = self
             .parts
             .store
             .record(tenant, RecordKind::Heartbeat, id)
             .await?
             .ok_or(EngineError::NotFound("heartbeat"))?;
-        let mut heartbeat = Heartbeat::read(&record)?;
+        let mut heartbeat = Heartbeat::from_record(&record)?;
         let digest = blake3::hash(observed.to_string().as_bytes()).to_hex()[..32].to_owned();
         let is_unchanged = heartbeat.observed.as_ref() == Some(&digest);
         let holds = if is_unchanged {
@@ -538,7 +550,7 @@ impl Engine {
             tokio::time::sleep(Duration::from_millis(slow_ms)).await;
             Ok(holds)
         };
-        let result = self.in_time(evaluation).await;
+        let result = self.with_time_limit(evaluation).await;
         let from = PredicateState {
             holds: heartbeat.holds,
         };
@@ -547,7 +559,7 @@ impl Engine {
             heartbeat.observed = Some(digest);
         }
         let beat = self
-            .beaten(tenant, &record, heartbeat, result, None)
+            .record_result(tenant, &record, heartbeat, result, None)
             .await?
             .ok_or(StoreError::Busy)?;
         let mut runs = 0;
@@ -555,7 +567,7 @@ impl Engine {
             let fired = self.load_commitment(tenant, id).await?;
             runs += u64::from(fired.is_some_and(|info| info.commitment.last_run_id.is_some()));
         }
-        Ok(Tick {
+        Ok(HeartbeatTick {
             status: beat.status,
             change: beat.changed.then_some((from, to)),
             runs,
@@ -563,13 +575,13 @@ impl Engine {
     }
 
     /// Creates a commitment that waits for the statement, so that a change has a run to start.
-    async fn await_tick(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
+    async fn ensure_commitment(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         let delivery = Delivery {
-            workflow_id: Some(CHECKED_WORKFLOW.to_owned()),
+            workflow_id: Some(CHECK_WORKFLOW.to_owned()),
             ..Delivery::default()
         };
         let text = format!("Look after the heartbeat {id}.");
-        let predicate = Some(checked_key(id));
+        let predicate = Some(check_statement(id));
         let new = NewCommitment {
             text,
             predicate,
@@ -577,7 +589,7 @@ impl Engine {
             ..NewCommitment::default()
         };
         match self
-            .create_commitment(caller, CHECKED_MEMORY, new, None)
+            .create_commitment(caller, CHECK_MEMORY, new, None)
             .await
         {
             Ok(_) | Err(EngineError::UnknownWorkflow) => Ok(()),
@@ -587,7 +599,7 @@ impl Engine {
 }
 
 /// The next evaluation, on the grid of the last one: missed ones are combined into one.
-fn next(due: Option<Timestamp>, every_ms: i64, now: Timestamp) -> Timestamp {
+fn next_evaluation(due: Option<Timestamp>, every_ms: i64, now: Timestamp) -> Timestamp {
     let due = due.unwrap_or(now);
     let missed = (now.0 - due.0).max(0) / every_ms.max(1);
     due.plus_ms((missed + 1).saturating_mul(every_ms))

@@ -1,14 +1,14 @@
 //! Tenants and API keys: who may authenticate, and with which permissions. Keys are shown once and
 //! stored as keyed hashes.
 
-use crate::caller::{Caller, Proof};
+use crate::caller::{Caller, Credential};
 use crate::engine::Engine;
-use crate::error::{Denied, EngineError};
-use crate::registry::Failing;
+use crate::error::{AuthError, EngineError};
+use crate::registry::PassFailures;
 use remem_core::admission::check_name;
 use remem_core::sabotage;
 use remem_core::{Permission, PrincipalId, Rejection, ShapePolicy, TenantId, Timestamp, Trust};
-use remem_store::{KeyHash, KeyRecord, StoreError, Tenant};
+use remem_store::{KeyHash, KeyRecord, StoreError, TenantRecord};
 use zeroize::Zeroizing;
 
 /// The result of creating a key: the only time that its text is available.
@@ -58,18 +58,18 @@ pub struct Whoami {
 /// Characters of a label, at most.
 pub const LABEL_CHARS_MAX: usize = 100;
 /// The user of commands that open the data themselves.
-const LOCAL: &str = "local";
+const LOCAL_PRINCIPAL: &str = "local";
 
 /// Whether a name is one that the host itself acts under, which no caller may have.
-pub(crate) fn is_of_the_host(name: &str) -> bool {
-    name == LOCAL || name == crate::commitments::fire::HOST
+pub(crate) fn is_reserved_principal(name: &str) -> bool {
+    name == LOCAL_PRINCIPAL || name == crate::commitments::firing::HOST
 }
 
 impl Engine {
     /// The keyed hash under which a key is stored.
     fn key_hash(&self, text: &str) -> KeyHash {
         *blake3::keyed_hash(
-            &self.parts.key.derive("remembrancer api key v1"),
+            &self.parts.host_key.derive("remembrancer api key v1"),
             text.as_bytes(),
         )
         .as_bytes()
@@ -77,50 +77,50 @@ impl Engine {
 
     /// Authenticates a key or a token. A text that is shaped like a token is treated as one, where
     /// tokens are accepted.
-    pub async fn authenticate(&self, text: &str) -> Result<Caller, Denied> {
+    pub async fn authenticate(&self, text: &str) -> Result<Caller, AuthError> {
         if let Some(caller) = self.caller_by_token(text).await {
             return caller;
         }
-        self.caller_of(self.key_hash(text)).await
+        self.caller_of_key(self.key_hash(text)).await
     }
 
     /// Checks that the caller's key or token is still valid. Long streams end when it is not.
-    pub async fn still_valid(&self, caller: &Caller) -> Result<(), Denied> {
-        match &caller.proof {
-            Proof::Local | Proof::LocalForAll => Ok(()),
-            Proof::Key(hash) => self.caller_of(*hash).await.map(|_| ()),
-            Proof::Token { until, key } => self.token_still_valid(*until, key).await,
+    pub async fn check_still_valid(&self, caller: &Caller) -> Result<(), AuthError> {
+        match &caller.credential {
+            Credential::Local | Credential::LocalAllUsers => Ok(()),
+            Credential::Key(hash) => self.caller_of_key(*hash).await.map(|_| ()),
+            Credential::Token { until, key } => self.token_still_valid(*until, key).await,
         }
     }
 
     /// The caller that a key identifies.
-    async fn caller_of(&self, hash: KeyHash) -> Result<Caller, Denied> {
+    async fn caller_of_key(&self, hash: KeyHash) -> Result<Caller, AuthError> {
         let found = self
             .parts
             .directory
             .find_key(&hash)
             .await
-            .map_err(|_| Denied::Unavailable)?;
+            .map_err(|_| AuthError::Unavailable)?;
         // The lookup compared keyed hashes, which an attacker cannot choose; this comparison takes
         // constant time nevertheless.
         let record = found
             .filter(|r| blake3::Hash::from_bytes(r.hash) == blake3::Hash::from_bytes(hash))
-            .ok_or(Denied::Unknown)?;
+            .ok_or(AuthError::Unknown)?;
         if sabotage!("revoked-keys-work", record.revoked_at.is_some(), false) {
-            return Err(Denied::Revoked);
+            return Err(AuthError::Revoked);
         }
         if record.expires_at.is_some_and(|end| end <= self.now()) {
-            return Err(Denied::Expired);
+            return Err(AuthError::Expired);
         }
         let tenant = self
             .parts
             .directory
             .tenant(&record.tenant)
             .await
-            .map_err(|_| Denied::Unavailable)?
-            .ok_or(Denied::Unknown)?;
+            .map_err(|_| AuthError::Unavailable)?
+            .ok_or(AuthError::Unknown)?;
         Ok(Caller {
-            permissions: record.allows(),
+            permissions: record.effective_permissions(),
             tenant: record.tenant,
             principal: sabotage!(
                 "a-key-acts-as-itself-whatever-it-was-made-for",
@@ -129,7 +129,7 @@ impl Engine {
             ),
             trust: record.trust,
             shapes: tenant.shapes,
-            proof: Proof::Key(hash),
+            credential: Credential::Key(hash),
         })
     }
 
@@ -141,23 +141,26 @@ impl Engine {
             .tenant(tenant)
             .await?
             .ok_or(EngineError::NotFound("tenant"))?;
-        let principal = PrincipalId::parse(LOCAL).expect("a valid name");
+        let principal = PrincipalId::parse(LOCAL_PRINCIPAL).expect("a valid name");
         Ok(Caller {
             tenant: found.id,
             principal,
             permissions: Permission::ALL.to_vec(),
             trust: Some(Trust::Operator),
             shapes: found.shapes,
-            proof: Proof::Local,
+            credential: Credential::Local,
         })
     }
 
     /// A caller that reads the memories of all users of `tenant` and changes nothing, for local
     /// commands that export all data.
-    pub async fn local_reader_of_all(&self, tenant: &TenantId) -> Result<Caller, EngineError> {
+    pub async fn local_reader_of_all_users(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Caller, EngineError> {
         Ok(Caller {
             permissions: vec![Permission::MemoryRead],
-            proof: Proof::LocalForAll,
+            credential: Credential::LocalAllUsers,
             ..self.local_caller(tenant).await?
         })
     }
@@ -165,12 +168,12 @@ impl Engine {
     /// Returns what the caller's key or token proved. It needs no permission, since it returns only
     /// the caller's own identity.
     pub async fn whoami(&self, caller: &Caller) -> Result<Whoami, EngineError> {
-        let record = match &caller.proof {
-            Proof::Key(hash) => self.parts.directory.find_key(hash).await?,
+        let record = match &caller.credential {
+            Credential::Key(hash) => self.parts.directory.find_key(hash).await?,
             _ => None,
         };
-        let until = match &caller.proof {
-            Proof::Token { until, .. } => Some(*until),
+        let until = match &caller.credential {
+            Credential::Token { until, .. } => Some(*until),
             _ => record.as_ref().and_then(|record| record.expires_at),
         };
         Ok(Whoami {
@@ -192,7 +195,7 @@ impl Engine {
     ) -> Result<bool, EngineError> {
         caller.require(Permission::HostAdmin)?;
         let id = TenantId::parse(id).ok_or(Rejection::MalformedName { field: "tenant" })?;
-        self.no_secret_in("tenant", &id, id.as_str()).await?;
+        self.check_no_secret("tenant", &id, id.as_str()).await?;
         self.ensure_tenant(id, shapes).await
     }
 
@@ -205,7 +208,7 @@ impl Engine {
         Ok(self
             .parts
             .directory
-            .put_tenant(&Tenant {
+            .put_tenant(&TenantRecord {
                 id,
                 created_at: self.now(),
                 shapes,
@@ -214,7 +217,7 @@ impl Engine {
     }
 
     /// Lists all tenants; for administrators of the host.
-    pub async fn tenants(&self, caller: &Caller) -> Result<Vec<Tenant>, EngineError> {
+    pub async fn list_tenants(&self, caller: &Caller) -> Result<Vec<TenantRecord>, EngineError> {
         caller.require(Permission::HostAdmin)?;
         Ok(self.parts.directory.tenants().await?)
     }
@@ -227,14 +230,22 @@ impl Engine {
         caller: &Caller,
         mut request: KeyRequest,
     ) -> Result<NewKey, EngineError> {
-        self.may_manage(caller, &request.tenant)?;
-        let beyond =
-            |p: &&Permission| sabotage!("keys-give-more-than-they-have", !caller.may(**p), false);
+        self.require_key_management(caller, &request.tenant)?;
+        let beyond = |p: &&Permission| {
+            sabotage!(
+                "keys-give-more-than-they-have",
+                !caller.has_permission(**p),
+                false
+            )
+        };
         if let Some(beyond) = request.permissions.iter().find(beyond) {
             return Err(EngineError::Forbidden(*beyond));
         }
-        let trust = request.trust.unwrap_or_else(|| caller.own_trust());
-        sabotage!("keys-vouch-for-more-than-their-maker", caller.vouch(trust)?);
+        let trust = request.trust.unwrap_or_else(|| caller.default_trust());
+        sabotage!(
+            "keys-vouch-for-more-than-their-maker",
+            caller.check_trust(trust)?
+        );
         request.trust = Some(trust);
         let text = self.parts.ids.api_key();
         let record = self
@@ -273,14 +284,14 @@ impl Engine {
             }
             .into());
         }
-        self.no_secret_in("label", &request.tenant, &request.label)
+        self.check_no_secret("label", &request.tenant, &request.label)
             .await?;
-        self.no_secret_in("tenant", &request.tenant, request.tenant.as_str())
+        self.check_no_secret("tenant", &request.tenant, request.tenant.as_str())
             .await?;
         if let Some(principal) = &request.principal {
             if sabotage!(
                 "a-key-takes-the-host-s-name",
-                is_of_the_host(principal.as_str()),
+                is_reserved_principal(principal.as_str()),
                 false
             ) {
                 return Err(Rejection::Invalid {
@@ -289,7 +300,7 @@ impl Engine {
                 }
                 .into());
             }
-            self.no_secret_in("principal", &request.tenant, principal.as_str())
+            self.check_no_secret("principal", &request.tenant, principal.as_str())
                 .await?;
         }
         if request.expires_at.is_some_and(|end| end <= self.now()) {
@@ -330,32 +341,32 @@ impl Engine {
     }
 
     /// Fails if a label or name holds a secret: they are stored in clear.
-    async fn no_secret_in(
+    async fn check_no_secret(
         &self,
         field: &'static str,
         tenant: &TenantId,
         name: &str,
     ) -> Result<(), EngineError> {
         Ok(check_name(
-            self.rules(tenant).await?.redactor(),
+            self.redaction_rules(tenant).await?.redactor(),
             field,
             name,
         )?)
     }
 
     /// Lists the keys of a tenant.
-    pub async fn keys(
+    pub async fn list_keys(
         &self,
         caller: &Caller,
         tenant: &TenantId,
     ) -> Result<Vec<KeyRecord>, EngineError> {
-        self.may_manage(caller, tenant)?;
+        self.require_key_management(caller, tenant)?;
         let mut keys = self.parts.directory.keys(tenant).await?;
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
         let admission = rules.admission(&policy, self.now());
         for key in &mut keys {
-            let redacted = admission.short_text(&key.label);
+            let redacted = admission.redact_short_text(&key.label);
             sabotage!("late-secrets-show-in-labels-of-keys", key.label = redacted);
         }
         Ok(keys)
@@ -370,8 +381,8 @@ impl Engine {
         id: &str,
         trust: Trust,
     ) -> Result<KeyRecord, EngineError> {
-        self.may_manage(caller, tenant)?;
-        sabotage!("keys-are-raised-by-lower-ones", caller.vouch(trust)?);
+        self.require_key_management(caller, tenant)?;
+        sabotage!("keys-are-raised-by-lower-ones", caller.check_trust(trust)?);
         let directory = &self.parts.directory;
         let find = async || -> Result<KeyRecord, EngineError> {
             let keys = directory.keys(tenant).await?;
@@ -383,7 +394,7 @@ impl Engine {
         // has that permission explicitly.
         let permissions = sabotage!(
             "a-lowered-key-links-no-more",
-            key.allows(),
+            key.effective_permissions(),
             key.permissions.clone()
         );
         directory
@@ -393,7 +404,7 @@ impl Engine {
     }
 
     /// Lists the usable keys of all tenants that have no limit of trust; for the host's operator.
-    pub async fn keys_without_ceiling(&self) -> Result<Vec<KeyRecord>, EngineError> {
+    pub async fn list_keys_without_trust(&self) -> Result<Vec<KeyRecord>, EngineError> {
         let mut found = Vec::new();
         let now = self.now();
         for tenant in self.parts.directory.tenants().await? {
@@ -414,7 +425,7 @@ impl Engine {
         tenant: &TenantId,
         id: &str,
     ) -> Result<(), EngineError> {
-        self.may_manage(caller, tenant)?;
+        self.require_key_management(caller, tenant)?;
         let id = PrincipalId::parse(id).ok_or(EngineError::NotFound("key"))?;
         let revoked = self
             .parts
@@ -436,9 +447,9 @@ impl Engine {
 
     /// The failures of background work in this process.
     #[must_use]
-    pub fn failing(&self) -> Failing {
+    pub fn background_failures(&self) -> PassFailures {
         let damaged = self.parts.store.damaged_tenants();
-        self.passes.failing(self.now(), &damaged)
+        self.pass_log.failures(self.now(), &damaged)
     }
 
     /// Verifies every tenant's data against its hashes; for the host's operator.
@@ -461,17 +472,21 @@ impl Engine {
     }
 
     /// Number of rows of all tenants without a hash, because an earlier version wrote them.
-    pub async fn unhashed_rows(&self) -> Result<u64, EngineError> {
+    pub async fn count_unhashed_rows(&self) -> Result<u64, EngineError> {
         let mut count = 0;
         for tenant in self.parts.directory.tenants().await? {
-            count += self.parts.store.unhashed(&tenant.id).await?;
+            count += self.parts.store.count_rows_without_hash(&tenant.id).await?;
         }
         Ok(count)
     }
 
     /// Fails unless the caller may manage keys of the tenant.
-    fn may_manage(&self, caller: &Caller, tenant: &TenantId) -> Result<(), EngineError> {
-        if caller.may(Permission::HostAdmin) {
+    fn require_key_management(
+        &self,
+        caller: &Caller,
+        tenant: &TenantId,
+    ) -> Result<(), EngineError> {
+        if caller.has_permission(Permission::HostAdmin) {
             return Ok(());
         }
         caller.require(Permission::KeysManage)?;

@@ -3,13 +3,13 @@
 //! if anything is wrong with it. The ledger stores digests and positions, never a text.
 
 use crate::caller::Caller;
-use crate::engine::{Digest, Engine};
+use crate::engine::{Engine, RequestDigest};
 use crate::error::EngineError;
-use crate::ports::{Model, ModelError};
+use crate::ports::{LanguageModel, ModelError};
 use crate::webhook::send::hex;
 use remem_core::admission::check_name;
 use remem_core::redact::SecretValue;
-use remem_core::rewrite::{self, Job, Message, Rewrite};
+use remem_core::rewrite::{self, Message, Rewrite, RewriteJob};
 use remem_core::sabotage;
 use remem_core::{
     EntryId, MemoryRef, Permission, Record, RecordBody, RecordKind, Rejection, TenantId, Timestamp,
@@ -22,7 +22,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct ModelPort {
     /// The client of the model.
-    pub model: Arc<dyn Model>,
+    pub model: Arc<dyn LanguageModel>,
     /// Name of the tenant's vault secret that holds the model's API key; none is needed if absent.
     pub key_secret: Option<String>,
     /// Time limit of a call, including the retry.
@@ -33,7 +33,7 @@ pub struct ModelPort {
 #[derive(Clone, Debug)]
 pub struct RewriteRequest {
     /// The text and the evidence that supports it.
-    pub job: Job,
+    pub job: RewriteJob,
     /// The memory that the text belongs to.
     pub memory_ref: MemoryRef,
     /// The entry that will hold the rewrite, or the deterministic text if there is none.
@@ -63,7 +63,7 @@ pub struct ModelCall {
     /// The rewrite, if it passed the checks; otherwise the deterministic text is used.
     pub rewrite: Option<Rewrite>,
     /// The outcome: `accepted`, or why there is no rewrite.
-    pub why: &'static str,
+    pub outcome: &'static str,
 }
 
 /// A ledger record as callers see it.
@@ -84,27 +84,27 @@ const SECRET_IN_EVIDENCE: &str = "secret_in_evidence";
 const PROMPT_TOO_LARGE: &str = "prompt_too_large";
 const ACCEPTED: &str = "accepted";
 /// Prefix of the keys of ledger records.
-const PREFIX: &str = "call_";
+const KEY_PREFIX: &str = "call_";
 /// Ledger records read with one query.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 /// Delay before the retry.
-const PAUSE: Duration = Duration::from_millis(200);
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// The outcome of a request.
 #[derive(Default)]
-struct Outcome {
+struct RewriteOutcome {
     response: Option<[u8; 32]>,
     status: Option<u16>,
     rewrite: Option<Rewrite>,
-    why: &'static str,
+    outcome: &'static str,
 }
 
-impl Outcome {
+impl RewriteOutcome {
     /// An outcome without a rewrite.
-    fn none(why: &'static str) -> Outcome {
-        Outcome {
-            why,
-            ..Outcome::default()
+    fn rejected(outcome: &'static str) -> RewriteOutcome {
+        RewriteOutcome {
+            outcome,
+            ..RewriteOutcome::default()
         }
     }
 }
@@ -130,51 +130,53 @@ impl Engine {
             return Ok(None);
         };
         check_name(
-            self.rules(tenant).await?.redactor(),
+            self.redaction_rules(tenant).await?.redactor(),
             "memoryRef",
             request.memory_ref.as_str(),
         )?;
         let messages = rewrite::prompt(&request.job);
         let started = self.parts.clock.now();
-        let outcome = self.ask(port, tenant, request, &messages).await?;
+        let outcome = self
+            .request_rewrite(port, tenant, request, &messages)
+            .await?;
         let duration_ms = self.parts.clock.now().0.saturating_sub(started.0).max(0);
-        metrics::counter!("remem_model_calls_total", "outcome" => outcome.why).increment(1);
+        metrics::counter!("remem_model_calls_total", "outcome" => outcome.outcome).increment(1);
         if outcome.rewrite.is_none() {
-            tracing::info!(%tenant, why = outcome.why, "the model's rewrite is not used");
+            tracing::info!(%tenant, why = outcome.outcome, "the model's rewrite is not used");
         }
-        let facts = self.ledger(port, request, &messages, &outcome, duration_ms);
+        let facts = self.ledger_body(port, request, &messages, &outcome, duration_ms);
         let policy = self.policy_for(tenant).await?;
         let body = self
-            .rules(tenant)
+            .redaction_rules(tenant)
             .await?
             .admission(&policy, self.now_for(tenant).await?)
-            .record(facts);
-        let key = format!("{PREFIX}{}", self.parts.ids.holder());
+            .redact_record(facts);
+        let key = format!("{KEY_PREFIX}{}", self.parts.ids.unique_name());
         Ok(Some(ModelCall {
             key,
             body,
             rewrite: outcome.rewrite,
-            why: outcome.why,
+            outcome: outcome.outcome,
         }))
     }
 
     /// Sends the request, and redacts and checks the answer.
-    async fn ask(
+    async fn request_rewrite(
         &self,
         port: &ModelPort,
         tenant: &TenantId,
         request: &RewriteRequest,
         messages: &[Message],
-    ) -> Result<Outcome, EngineError> {
+    ) -> Result<RewriteOutcome, EngineError> {
         let policy = self.policy_for(tenant).await?;
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         if messages
             .iter()
             .map(|message| message.content.len())
             .sum::<usize>()
             > policy.model_prompt_bytes_max
         {
-            return Ok(Outcome::none(PROMPT_TOO_LARGE));
+            return Ok(RewriteOutcome::rejected(PROMPT_TOO_LARGE));
         }
         let is_clean =
             |text: &str| rules.redactor().clean(text, policy.shapes).text.as_str() == text;
@@ -183,7 +185,7 @@ impl Engine {
             .evidence
             .iter()
             .map(|evidence| &evidence.text)
-            .chain([&request.job.plain]);
+            .chain([&request.job.plain_text]);
         // Texts are redacted when they are stored and read; this is the last check before one
         // leaves the host.
         if !sabotage!(
@@ -191,17 +193,19 @@ impl Engine {
             texts.into_iter().all(|text| is_clean(text)),
             true
         ) {
-            return Ok(Outcome::none(SECRET_IN_EVIDENCE));
+            return Ok(RewriteOutcome::rejected(SECRET_IN_EVIDENCE));
         }
         let key = match &port.key_secret {
             None => None,
             Some(name) => match self.tenant_secret(tenant, name).await? {
-                None => return Ok(Outcome::none(ModelError::NoKey.as_str())),
+                None => return Ok(RewriteOutcome::rejected(ModelError::NoKey.as_str())),
                 found => found,
             },
         };
         let answer =
-            match complete(port, messages, key.as_ref(), policy.model_answer_bytes_max).await {
+            match complete_with_retry(port, messages, key.as_ref(), policy.model_answer_bytes_max)
+                .await
+            {
                 Ok(answer) => answer,
                 Err(error) => {
                     let status = if let ModelError::Status(status) = error {
@@ -209,15 +213,15 @@ impl Engine {
                     } else {
                         None
                     };
-                    return Ok(Outcome {
+                    return Ok(RewriteOutcome {
                         status,
-                        ..Outcome::none(error.as_str())
+                        ..RewriteOutcome::rejected(error.as_str())
                     });
                 }
             };
         let response = Some(self.ledger_hash([answer.as_bytes()]));
         // The vault may have changed while the model was answering.
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let redacted = sabotage!(
             "a-model-s-answer-is-not-redacted",
             rules
@@ -227,12 +231,12 @@ impl Engine {
                 .into_string(),
             answer.clone()
         );
-        Ok(match rewrite::check(&request.job, &redacted) {
-            Ok(rewrite) => Outcome {
+        Ok(match rewrite::check_answer(&request.job, &redacted) {
+            Ok(rewrite) => RewriteOutcome {
                 response,
                 status: None,
                 rewrite: Some(rewrite),
-                why: ACCEPTED,
+                outcome: ACCEPTED,
             },
             Err(refusal) => {
                 let outcome = if redacted == answer {
@@ -240,9 +244,9 @@ impl Engine {
                 } else {
                     SECRET_IN_ANSWER
                 };
-                Outcome {
+                RewriteOutcome {
                     response,
-                    ..Outcome::none(outcome)
+                    ..RewriteOutcome::rejected(outcome)
                 }
             }
         })
@@ -250,22 +254,22 @@ impl Engine {
 
     /// A keyed hash for the ledger, so that its readers cannot try out texts.
     fn ledger_hash<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
-        let mut digest = Digest::default();
+        let mut digest = RequestDigest::default();
         parts.into_iter().for_each(|part| digest.part(part));
         *blake3::keyed_hash(
-            &self.parts.key.derive("remembrancer model ledger v1"),
+            &self.parts.host_key.derive("remembrancer model ledger v1"),
             digest.bytes(),
         )
         .as_bytes()
     }
 
     /// The body of the ledger record.
-    fn ledger(
+    fn ledger_body(
         &self,
         port: &ModelPort,
         request: &RewriteRequest,
         messages: &[Message],
-        outcome: &Outcome,
+        outcome: &RewriteOutcome,
         duration_ms: i64,
     ) -> Map<String, Value> {
         let prompt = messages
@@ -294,7 +298,7 @@ impl Engine {
         );
         body.insert("model".to_owned(), json!(port.model.name()));
         body.insert("accepted".to_owned(), json!(outcome.rewrite.is_some()));
-        body.insert("why".to_owned(), json!(outcome.why));
+        body.insert("why".to_owned(), json!(outcome.outcome));
         body.insert("status".to_owned(), json!(outcome.status));
         body.insert("durationMs".to_owned(), json!(duration_ms));
         body.insert("memoryRef".to_owned(), json!(request.memory_ref.as_str()));
@@ -313,7 +317,7 @@ impl Engine {
 
     /// Lists the ledger of the caller's tenant, oldest first, after the given record; and whether
     /// there are more.
-    pub async fn model_calls(
+    pub async fn list_model_calls(
         &self,
         caller: &Caller,
         after: Option<&str>,
@@ -323,7 +327,7 @@ impl Engine {
             "anybody-reads-the-model-s-ledger",
             caller.require(Permission::MemoryAdmin)?
         );
-        if after.is_some_and(|after| !after.starts_with(PREFIX)) {
+        if after.is_some_and(|after| !after.starts_with(KEY_PREFIX)) {
             return Err(Rejection::Invalid {
                 field: "after",
                 rule: "must be the nextAfter of an earlier page",
@@ -340,14 +344,17 @@ impl Engine {
                 .records(
                     caller.tenant(),
                     RecordKind::ModelCall,
-                    PREFIX,
+                    KEY_PREFIX,
                     after.as_deref(),
-                    PAGE,
+                    PAGE_SIZE,
                 )
                 .await?;
-            let full = page.len() == PAGE as usize;
+            let full = page.len() == PAGE_SIZE as usize;
             after = page.last().map(|last| last.key.clone());
-            found.extend(page.into_iter().filter(|record| is_shown(caller, record)));
+            found.extend(
+                page.into_iter()
+                    .filter(|record| is_visible_to(caller, record)),
+            );
             if !full {
                 break;
             }
@@ -356,19 +363,19 @@ impl Engine {
         found.truncate(limit);
         // Redact again: a memory's name may have become a secret since the record was stored.
         let policy = self.policy_of(caller);
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let admission = rules.admission(&policy, self.now_for(caller.tenant()).await?);
         let to_info = |record: Record| ModelCallInfo {
             id: record.key,
             at: record.at,
-            body: admission.record(record.body).map().clone(),
+            body: admission.redact_record(record.body).map().clone(),
         };
         Ok((found.into_iter().map(to_info).collect(), more))
     }
 }
 
 /// Whether the caller may know of the memory that a ledger record is about.
-fn is_shown(caller: &Caller, record: &Record) -> bool {
+fn is_visible_to(caller: &Caller, record: &Record) -> bool {
     let memory_ref = record
         .body
         .get("memoryRef")
@@ -380,7 +387,7 @@ fn is_shown(caller: &Caller, record: &Record) -> bool {
 }
 
 /// Sends a request, and retries once if the failure may be transient; all within the deadline.
-async fn complete(
+async fn complete_with_retry(
     port: &ModelPort,
     messages: &[Message],
     key: Option<&SecretValue>,
@@ -388,8 +395,8 @@ async fn complete(
 ) -> Result<String, ModelError> {
     let attempts = async {
         match port.model.complete(messages, key, bytes_max).await {
-            Err(error) if error.is_passing() => {
-                tokio::time::sleep(PAUSE).await;
+            Err(error) if error.is_transient() => {
+                tokio::time::sleep(RETRY_DELAY).await;
                 port.model.complete(messages, key, bytes_max).await
             }
             other => other,

@@ -28,7 +28,7 @@ pub trait Ids: Send + Sync {
     /// A new run id; later ids sort after earlier ones.
     fn run(&self) -> RunId;
     /// A new unique name, for holders of leases and as part of other ids.
-    fn holder(&self) -> String;
+    fn unique_name(&self) -> String;
     /// The text of a new API key, unguessable.
     fn api_key(&self) -> Zeroizing<String>;
 }
@@ -76,7 +76,7 @@ impl KeysetError {
 
 /// Sends requests to webhooks, whose URLs are chosen by callers.
 #[async_trait]
-pub trait Post: Send + Sync {
+pub trait WebhookSender: Send + Sync {
     /// Posts once, follows no redirect, and returns the status. An implementation connects only to
     /// addresses that it has checked against the rules.
     async fn post(
@@ -84,13 +84,13 @@ pub trait Post: Send + Sync {
         url: &str,
         headers: Vec<(&'static str, String)>,
         body: Vec<u8>,
-    ) -> Result<u16, PostError>;
+    ) -> Result<u16, WebhookError>;
 }
 
 /// Why a webhook did not answer. It names a class of error, never an address or a text of the
 /// receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PostError {
+pub enum WebhookError {
     /// The URL, or an address that it resolves to, must not be connected to.
     Refused,
     /// The request timed out.
@@ -99,21 +99,21 @@ pub enum PostError {
     Unreachable,
 }
 
-impl PostError {
+impl WebhookError {
     /// The stable name in records and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            PostError::Refused => "address_refused",
-            PostError::Timeout => "timeout",
-            PostError::Unreachable => "unreachable",
+            WebhookError::Refused => "address_refused",
+            WebhookError::Timeout => "timeout",
+            WebhookError::Unreachable => "unreachable",
         }
     }
 }
 
 /// A language model, which rewrites texts and decides nothing: its answers are checked before use.
 #[async_trait]
-pub trait Model: Send + Sync {
+pub trait LanguageModel: Send + Sync {
     /// The name of the model, stored with every call.
     fn name(&self) -> &str;
     /// Sends one request, follows no redirect, and returns the model's text, at most `bytes_max`
@@ -159,7 +159,7 @@ impl ModelError {
 
     /// Whether an immediate retry may succeed.
     #[must_use]
-    pub fn is_passing(self) -> bool {
+    pub fn is_transient(self) -> bool {
         matches!(
             self,
             ModelError::Unreachable | ModelError::Status(500..=599)
@@ -215,7 +215,7 @@ impl EmbedderError {
 }
 
 /// Renders an event as the body of a webhook delivery; `None` for events that are never sent.
-pub type Envelope = fn(&TenantId, &Event) -> Option<Vec<u8>>;
+pub type WebhookRenderer = fn(&TenantId, &Event) -> Option<Vec<u8>>;
 
 /// The machine's wall clock.
 pub struct SystemClock;
@@ -269,7 +269,7 @@ impl Ids for RandomIds {
         clippy::disallowed_methods,
         reason = "this is the one place that draws ids"
     )]
-    fn holder(&self) -> String {
+    fn unique_name(&self) -> String {
         uuid::Uuid::now_v7().simple().to_string()
     }
 
@@ -331,7 +331,7 @@ impl Ids for CountedIds {
     fn run(&self) -> RunId {
         RunId::parse(&format!("run_{:06}", self.next())).expect("digits are a valid name")
     }
-    fn holder(&self) -> String {
+    fn unique_name(&self) -> String {
         format!("holder_{:06}", self.next())
     }
     fn api_key(&self) -> Zeroizing<String> {
@@ -341,42 +341,42 @@ impl Ids for CountedIds {
 
 /// Keys that tests set: those of the issuer, and those that were cached at the last refresh.
 #[derive(Default)]
-pub struct SetKeyset {
-    seen: Mutex<Option<Arc<PublicKeys>>>,
+pub struct TestKeyset {
+    cached: Mutex<Option<Arc<PublicKeys>>>,
     issuer: Mutex<Option<Arc<PublicKeys>>>,
-    looked: AtomicU64,
+    refreshes: AtomicU64,
 }
 
-impl SetKeyset {
+impl TestKeyset {
     /// Sets the issuer's keys; the cache gets them at the next refresh.
     pub fn set(&self, keys: PublicKeys) {
         *self.issuer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keys));
     }
 
     /// Copies the issuer's keys to the cache.
-    pub fn look(&self) {
+    pub fn refresh(&self) {
         let keys = self
             .issuer
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = keys;
+        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
     /// How often a refresh was requested.
-    pub fn looked(&self) -> u64 {
-        self.looked.load(Ordering::SeqCst)
+    pub fn refresh_count(&self) -> u64 {
+        self.refreshes.load(Ordering::SeqCst)
     }
 }
 
 #[async_trait]
-impl Keyset for SetKeyset {
+impl Keyset for TestKeyset {
     async fn keys(&self, refresh: bool) -> Result<Arc<PublicKeys>, KeysetError> {
         if refresh {
-            self.looked.fetch_add(1, Ordering::SeqCst);
-            self.look();
+            self.refreshes.fetch_add(1, Ordering::SeqCst);
+            self.refresh();
         }
-        self.seen
+        self.cached
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
@@ -386,7 +386,7 @@ impl Keyset for SetKeyset {
 
 /// A request that a test's receiver got.
 #[derive(Clone, Debug)]
-pub struct Posted {
+pub struct RecordedRequest {
     /// The URL of the request.
     pub url: String,
     /// The headers of the request.
@@ -395,7 +395,7 @@ pub struct Posted {
     pub body: Vec<u8>,
 }
 
-impl Posted {
+impl RecordedRequest {
     /// The value of a header; empty if it is missing.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
@@ -407,21 +407,21 @@ impl Posted {
 }
 
 /// The next answers of a receiver; `None` means that it never answers.
-type Answers = VecDeque<Option<Result<u16, PostError>>>;
+type Answers = VecDeque<Option<Result<u16, WebhookError>>>;
 
 /// Receivers for tests: they record requests, and answer 200 unless another answer was set.
 #[derive(Default)]
-pub struct RecordedPost {
-    posted: Mutex<Vec<Posted>>,
+pub struct RecordingWebhookSender {
+    requests: Mutex<Vec<RecordedRequest>>,
     answers: Mutex<HashMap<String, Answers>>,
 }
 
-impl RecordedPost {
+impl RecordingWebhookSender {
     /// Sets the next answers of a receiver, in order; `None` means that it never answers.
-    pub fn answer(
+    pub fn set_answers(
         &self,
         url: &str,
-        answers: impl IntoIterator<Item = Option<Result<u16, PostError>>>,
+        answers: impl IntoIterator<Item = Option<Result<u16, WebhookError>>>,
     ) {
         self.answers
             .lock()
@@ -432,23 +432,23 @@ impl RecordedPost {
     }
 
     /// Takes the requests that arrived since the last call.
-    pub fn take(&self) -> Vec<Posted> {
-        std::mem::take(&mut self.posted.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn take_requests(&self) -> Vec<RecordedRequest> {
+        std::mem::take(&mut self.requests.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 #[async_trait]
-impl Post for RecordedPost {
+impl WebhookSender for RecordingWebhookSender {
     async fn post(
         &self,
         url: &str,
         headers: Vec<(&'static str, String)>,
         body: Vec<u8>,
-    ) -> Result<u16, PostError> {
-        self.posted
+    ) -> Result<u16, WebhookError> {
+        self.requests
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(Posted {
+            .push(RecordedRequest {
                 url: url.to_owned(),
                 headers,
                 body,
@@ -471,29 +471,29 @@ impl Post for RecordedPost {
 #[derive(Default)]
 pub struct ScriptedModel {
     answers: Mutex<VecDeque<Result<String, ModelError>>>,
-    asked: Mutex<Vec<Asked>>,
+    requests: Mutex<Vec<ModelRequest>>,
 }
 
 /// A request to a scripted model, with its API key.
-pub type Asked = (Vec<Message>, Option<String>);
+pub type ModelRequest = (Vec<Message>, Option<String>);
 
 impl ScriptedModel {
     /// A model with these answers.
     pub fn new(answers: impl IntoIterator<Item = Result<String, ModelError>>) -> ScriptedModel {
         ScriptedModel {
             answers: Mutex::new(answers.into_iter().collect()),
-            asked: Mutex::default(),
+            requests: Mutex::default(),
         }
     }
 
     /// Takes the requests that were sent since the last call.
-    pub fn take(&self) -> Vec<Asked> {
-        std::mem::take(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn take_requests(&self) -> Vec<ModelRequest> {
+        std::mem::take(&mut self.requests.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 #[async_trait]
-impl Model for ScriptedModel {
+impl LanguageModel for ScriptedModel {
     fn name(&self) -> &str {
         "scripted"
     }
@@ -505,7 +505,7 @@ impl Model for ScriptedModel {
         _: usize,
     ) -> Result<String, ModelError> {
         let key = key.map(|key| key.expose(str::to_owned));
-        self.asked
+        self.requests
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push((messages.to_vec(), key));

@@ -1,10 +1,10 @@
 //! `PASSES`: the table of passes, one row each. The runner, the CLI, the status endpoint, metrics
 //! and docs all read it.
 
-mod log;
+mod pass_log;
 
-pub(crate) use log::AGAIN_MS;
-pub use log::{Failing, PassLog, PassStatus};
+pub(crate) use pass_log::AGAIN_MS;
+pub use pass_log::{PassFailures, PassLog, PassStatus};
 
 /// Passes that fail, and why.
 pub type FailingPasses = Vec<(&'static str, EngineError)>;
@@ -12,11 +12,11 @@ pub type FailingPasses = Vec<(&'static str, EngineError)>;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::options::{OptionKind, OptionSpec};
-use crate::jobs::work::Held;
-use crate::jobs::{Job, WorkFuture, carry};
+use crate::jobs::work::HeldLease;
+use crate::jobs::{JobContext, WorkFuture, execute};
 use crate::passes;
 use remem_core::{Fence, TenantId};
-use remem_store::{StoreError, Work};
+use remem_store::{DueWork, StoreError};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -31,48 +31,48 @@ pub struct Pass {
     pub period_ms: u64,
     /// Every so many checks the runner visits all tenants: nothing else finds the work that another
     /// node left undone.
-    pub all_every: u64,
+    pub all_tenants_every: u64,
     /// The kind of work by which the store can list the tenants that are due. Without it, only
     /// `Engine::notify_work` and the visits to all tenants find work.
-    pub store_knows: Option<Work>,
+    pub due_work: Option<DueWork>,
     /// How long one activation may hold its lease: well beyond the time that a bounded amount of
     /// work takes, and short where other nodes wait for work that a paused node left undone. A node
     /// that is paused for longer is fenced off.
     pub lease_ms: u64,
     /// Number of tenants served concurrently: more than one where an activation waits for another
     /// service.
-    pub tenants_at_once: usize,
+    pub concurrent_tenants: usize,
     /// Whether it works on a tenant or on one memory, and its functions.
-    pub over: Over,
+    pub kind: PassKind,
 }
 
 /// The two kinds of passes, with the functions that do their work.
 #[derive(Clone, Copy)]
-pub enum Over {
+pub enum PassKind {
     /// Maintenance of a whole tenant, started by the host itself.
-    Host {
+    Tenant {
         /// Whether there may be work. It must be cheap: it runs before a lease is taken, which is a
         /// write.
-        worth: for<'a> fn(&'a Engine, &'a TenantId) -> WorthFuture<'a>,
+        has_work: for<'a> fn(&'a Engine, &'a TenantId) -> HasWorkFuture<'a>,
         /// Does one activation of the pass.
-        run: for<'a> fn(&'a Engine, &'a TenantId, Mode, Option<Fence>) -> PassFuture<'a>,
+        run: for<'a> fn(&'a Engine, &'a TenantId, PassMode, Option<Fence>) -> PassFuture<'a>,
     },
     /// Work on one memory, started by a job that a caller or a schedule created.
     Memory {
         /// Does the job's work on one memory.
-        work: for<'a> fn(&'a Engine, &'a Job<'a>) -> WorkFuture<'a>,
+        work: for<'a> fn(&'a Engine, &'a JobContext<'a>) -> WorkFuture<'a>,
         /// The options that a job may set.
         options: &'static [OptionSpec],
     },
 }
 
-impl Over {
+impl PassKind {
     /// The name of this kind in answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Over::Host { .. } => "host",
-            Over::Memory { .. } => "memory",
+            PassKind::Tenant { .. } => "host",
+            PassKind::Memory { .. } => "memory",
         }
     }
 
@@ -80,8 +80,8 @@ impl Over {
     #[must_use]
     pub fn options(self) -> &'static [OptionSpec] {
         match self {
-            Over::Host { .. } => &[],
-            Over::Memory { options, .. } => options,
+            PassKind::Tenant { .. } => &[],
+            PassKind::Memory { options, .. } => options,
         }
     }
 }
@@ -91,11 +91,11 @@ pub type PassFuture<'a> =
     Pin<Box<dyn Future<Output = Result<PassReport, EngineError>> + Send + 'a>>;
 
 /// The future of a check whether there is work.
-pub type WorthFuture<'a> = Pin<Box<dyn Future<Output = Result<bool, EngineError>> + Send + 'a>>;
+pub type HasWorkFuture<'a> = Pin<Box<dyn Future<Output = Result<bool, EngineError>> + Send + 'a>>;
 
 /// How an activation applies its changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum PassMode {
     /// Make the changes and commit them.
     Apply,
     /// Only report the changes that would be made.
@@ -121,12 +121,12 @@ pub static PASSES: [Pass; 15] = [
         name: "purge",
         doc: "removes expired entries and makes erased text physically gone",
         period_ms: 1_000,
-        all_every: 600,
-        store_knows: Some(Work::Purge),
+        all_tenants_every: 600,
+        due_work: Some(DueWork::Purge),
         lease_ms: LEASE_MS,
-        tenants_at_once: 1,
-        over: Over::Host {
-            worth: |_, _| Box::pin(async { Ok(true) }),
+        concurrent_tenants: 1,
+        kind: PassKind::Tenant {
+            has_work: |_, _| Box::pin(async { Ok(true) }),
             run: |engine, tenant, mode, fence| {
                 Box::pin(passes::purge::run(engine, tenant, mode, fence))
             },
@@ -136,12 +136,12 @@ pub static PASSES: [Pass; 15] = [
         name: "runs",
         doc: "takes up runs that stand still, and forgets those that ended long ago",
         period_ms: 5_000,
-        all_every: 6,
-        store_knows: None,
+        all_tenants_every: 6,
+        due_work: None,
         lease_ms: LEASE_MS,
-        tenants_at_once: 4,
-        over: Over::Host {
-            worth: |engine, tenant| Box::pin(passes::runs::worth(engine, tenant)),
+        concurrent_tenants: 4,
+        kind: PassKind::Tenant {
+            has_work: |engine, tenant| Box::pin(passes::runs::has_work(engine, tenant)),
             run: |engine, tenant, mode, fence| {
                 Box::pin(passes::runs::run(engine, tenant, mode, fence))
             },
@@ -151,12 +151,12 @@ pub static PASSES: [Pass; 15] = [
         name: passes::deliver::NAME,
         doc: "sends events of runs to webhooks",
         period_ms: 1_000,
-        all_every: 30,
-        store_knows: None,
+        all_tenants_every: 30,
+        due_work: None,
         lease_ms: LEASE_MS,
-        tenants_at_once: 16,
-        over: Over::Host {
-            worth: |engine, tenant| Box::pin(passes::deliver::worth(engine, tenant)),
+        concurrent_tenants: 16,
+        kind: PassKind::Tenant {
+            has_work: |engine, tenant| Box::pin(passes::deliver::has_work(engine, tenant)),
             run: |engine, tenant, mode, fence| {
                 Box::pin(passes::deliver::run(engine, tenant, mode, fence))
             },
@@ -166,12 +166,12 @@ pub static PASSES: [Pass; 15] = [
         name: "rescan",
         doc: "takes secrets that were registered late out of what is stored already",
         period_ms: 5_000,
-        all_every: 60,
-        store_knows: None,
+        all_tenants_every: 60,
+        due_work: None,
         lease_ms: LEASE_MS,
-        tenants_at_once: 1,
-        over: Over::Host {
-            worth: |engine, tenant| Box::pin(passes::rescan::worth(engine, tenant)),
+        concurrent_tenants: 1,
+        kind: PassKind::Tenant {
+            has_work: |engine, tenant| Box::pin(passes::rescan::has_work(engine, tenant)),
             run: |engine, tenant, mode, fence| {
                 Box::pin(passes::rescan::run(engine, tenant, mode, fence))
             },
@@ -181,12 +181,12 @@ pub static PASSES: [Pass; 15] = [
         name: passes::jobs::NAME,
         doc: "makes jobs of schedules that are due, and forgets jobs that ended long ago",
         period_ms: 1_000,
-        all_every: 60,
-        store_knows: None,
+        all_tenants_every: 60,
+        due_work: None,
         lease_ms: LEASE_MS,
-        tenants_at_once: 4,
-        over: Over::Host {
-            worth: |engine, tenant| Box::pin(passes::jobs::worth(engine, tenant)),
+        concurrent_tenants: 4,
+        kind: PassKind::Tenant {
+            has_work: |engine, tenant| Box::pin(passes::jobs::has_work(engine, tenant)),
             run: |engine, tenant, mode, fence| {
                 Box::pin(passes::jobs::run(engine, tenant, mode, fence))
             },
@@ -196,12 +196,12 @@ pub static PASSES: [Pass; 15] = [
         name: passes::infer::NAME,
         doc: "reads commitments out of new entries",
         period_ms: 1_000,
-        all_every: 60,
-        store_knows: None,
+        all_tenants_every: 60,
+        due_work: None,
         lease_ms: passes::infer::LEASE_MS,
-        tenants_at_once: 2,
-        over: Over::Host {
-            worth: |engine, tenant| Box::pin(passes::infer::worth(engine, tenant)),
+        concurrent_tenants: 2,
+        kind: PassKind::Tenant {
+            has_work: |engine, tenant| Box::pin(passes::infer::has_work(engine, tenant)),
             run: |engine, tenant, mode, fence| {
                 Box::pin(passes::infer::run(engine, tenant, mode, fence))
             },
@@ -211,12 +211,12 @@ pub static PASSES: [Pass; 15] = [
         name: passes::embed::NAME,
         doc: "makes the vectors that search by meaning compares",
         period_ms: 500,
-        all_every: 120,
-        store_knows: None,
+        all_tenants_every: 120,
+        due_work: None,
         lease_ms: LEASE_MS,
-        tenants_at_once: 2,
-        over: Over::Host {
-            worth: |engine, tenant| Box::pin(passes::embed::worth(engine, tenant)),
+        concurrent_tenants: 2,
+        kind: PassKind::Tenant {
+            has_work: |engine, tenant| Box::pin(passes::embed::has_work(engine, tenant)),
             run: |engine, tenant, mode, fence| {
                 Box::pin(passes::embed::run(engine, tenant, mode, fence))
             },
@@ -226,12 +226,12 @@ pub static PASSES: [Pass; 15] = [
         name: passes::fire::NAME,
         doc: "fires commitments and automations that are due, and lets heartbeats look",
         period_ms: 500,
-        all_every: 120,
-        store_knows: Some(Work::Records),
+        all_tenants_every: 120,
+        due_work: Some(DueWork::Records),
         lease_ms: passes::fire::LEASE_MS,
-        tenants_at_once: 8,
-        over: Over::Host {
-            worth: |engine, tenant| Box::pin(passes::fire::worth(engine, tenant)),
+        concurrent_tenants: 8,
+        kind: PassKind::Tenant {
+            has_work: |engine, tenant| Box::pin(passes::fire::has_work(engine, tenant)),
             run: |engine, tenant, mode, fence| {
                 Box::pin(passes::fire::run(engine, tenant, mode, fence))
             },
@@ -241,12 +241,12 @@ pub static PASSES: [Pass; 15] = [
         name: passes::sessions::NAME,
         doc: "ends sessions that rest for too long, and keeps what outlasts them",
         period_ms: 5_000,
-        all_every: 720,
-        store_knows: Some(Work::Records),
+        all_tenants_every: 720,
+        due_work: Some(DueWork::Records),
         lease_ms: LEASE_MS,
-        tenants_at_once: 2,
-        over: Over::Host {
-            worth: |engine, tenant| Box::pin(passes::sessions::worth(engine, tenant)),
+        concurrent_tenants: 2,
+        kind: PassKind::Tenant {
+            has_work: |engine, tenant| Box::pin(passes::sessions::has_work(engine, tenant)),
             run: |engine, tenant, mode, fence| {
                 Box::pin(passes::sessions::run(engine, tenant, mode, fence))
             },
@@ -256,12 +256,12 @@ pub static PASSES: [Pass; 15] = [
         name: passes::sweep::NAME,
         doc: "takes the text of statements that ceased to be true long ago, and counts what hangs on nothing",
         period_ms: 3_600_000,
-        all_every: 24,
-        store_knows: None,
+        all_tenants_every: 24,
+        due_work: None,
         lease_ms: LEASE_MS,
-        tenants_at_once: 1,
-        over: Over::Host {
-            worth: |engine, tenant| Box::pin(passes::sweep::worth(engine, tenant)),
+        concurrent_tenants: 1,
+        kind: PassKind::Tenant {
+            has_work: |engine, tenant| Box::pin(passes::sweep::has_work(engine, tenant)),
             run: |engine, tenant, mode, fence| {
                 Box::pin(passes::sweep::run(engine, tenant, mode, fence))
             },
@@ -271,12 +271,12 @@ pub static PASSES: [Pass; 15] = [
         name: "archives",
         doc: "erases archives of distillations whose time is over",
         period_ms: 3_600_000,
-        all_every: 1,
-        store_knows: None,
+        all_tenants_every: 1,
+        due_work: None,
         lease_ms: LEASE_MS,
-        tenants_at_once: 1,
-        over: Over::Host {
-            worth: |engine, tenant| Box::pin(passes::archives::worth(engine, tenant)),
+        concurrent_tenants: 1,
+        kind: PassKind::Tenant {
+            has_work: |engine, tenant| Box::pin(passes::archives::has_work(engine, tenant)),
             run: |engine, tenant, mode, fence| {
                 Box::pin(passes::archives::run(engine, tenant, mode, fence))
             },
@@ -286,30 +286,30 @@ pub static PASSES: [Pass; 15] = [
         name: passes::propose::NAME,
         doc: "drafts what was done again and again, and rejects what nobody decided about in time",
         period_ms: 60_000,
-        all_every: 60,
-        store_knows: None,
+        all_tenants_every: 60,
+        due_work: None,
         lease_ms: LEASE_MS,
-        tenants_at_once: 1,
-        over: Over::Host {
-            worth: |engine, tenant| Box::pin(passes::propose::worth(engine, tenant)),
+        concurrent_tenants: 1,
+        kind: PassKind::Tenant {
+            has_work: |engine, tenant| Box::pin(passes::propose::has_work(engine, tenant)),
             run: |engine, tenant, mode, fence| {
                 Box::pin(passes::propose::run(engine, tenant, mode, fence))
             },
         },
     },
-    over_memory(
+    memory_pass_row(
         "consolidate",
         "reconciles a memory with itself: merges what says the same, retires what is outdated",
         |engine, job| Box::pin(passes::consolidate::work(engine, job)),
         &[],
     ),
-    over_memory(
+    memory_pass_row(
         "compact",
         "makes one entry of many",
         |engine, job| Box::pin(passes::compact::work(engine, job)),
         &COMPACT_OPTIONS,
     ),
-    over_memory(
+    memory_pass_row(
         "distill",
         "makes a short digest of a memory within a budget of tokens",
         |engine, job| Box::pin(passes::distill::work(engine, job)),
@@ -318,10 +318,10 @@ pub static PASSES: [Pass; 15] = [
 ];
 
 /// The row of a pass that works on one memory for a job.
-const fn over_memory(
+const fn memory_pass_row(
     name: &'static str,
     doc: &'static str,
-    work: for<'a> fn(&'a Engine, &'a Job<'a>) -> WorkFuture<'a>,
+    work: for<'a> fn(&'a Engine, &'a JobContext<'a>) -> WorkFuture<'a>,
     options: &'static [OptionSpec],
 ) -> Pass {
     // All tenants are visited once a minute, for jobs of another node; for jobs of this process the
@@ -330,11 +330,11 @@ const fn over_memory(
         name,
         doc,
         period_ms: 1_000,
-        all_every: 60,
-        store_knows: None,
+        all_tenants_every: 60,
+        due_work: None,
         lease_ms: LEASE_MS,
-        tenants_at_once: 2,
-        over: Over::Memory { work, options },
+        concurrent_tenants: 2,
+        kind: PassKind::Memory { work, options },
     }
 }
 
@@ -386,20 +386,20 @@ pub const LEASE_MS: u64 = 30_000;
 /// How often a caller who waits for a pass tries to take the lease, `CLAIM_RETRY_DELAY` apart.
 pub(crate) const CLAIM_TRIES: u32 = 100;
 const RELEASE_TRIES: u32 = 4;
-pub(crate) const CLAIM_AGAIN: Duration = Duration::from_millis(50);
+pub(crate) const CLAIM_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 impl Engine {
     /// Asks activations in progress to end soon, because the process is about to exit. Work that
     /// can wait is left to another process or the next start.
     pub fn stop_passes(&self) {
-        self.passes.stop();
+        self.pass_log.stop();
     }
 
     /// Wakes the runner of this process for a pass that has work at a tenant. Only a hint: what is
     /// lost is found by the visits to all tenants.
-    pub(crate) fn has_work(&self, pass: &'static str, tenant: &TenantId) {
-        self.passes.again(pass, tenant);
-        self.passes.bell.notify_waiters();
+    pub(crate) fn notify_work(&self, pass: &'static str, tenant: &TenantId) {
+        self.pass_log.mark_pending(pass, tenant);
+        self.pass_log.wakeup.notify_waiters();
     }
 
     /// Runs one activation for a caller who waits for it, once no other activation of that pass is
@@ -408,16 +408,16 @@ impl Engine {
         &self,
         pass: &'static Pass,
         tenant: &TenantId,
-        mode: Mode,
+        mode: PassMode,
     ) -> Result<PassReport, EngineError> {
-        if mode == Mode::DryRun {
-            return self.activate(pass, tenant, mode, None).await;
+        if mode == PassMode::DryRun {
+            return self.run_activation(pass, tenant, mode, None).await;
         }
         for _ in 0..CLAIM_TRIES {
-            if let Some(report) = self.try_pass(pass, tenant, mode).await? {
+            if let Some(report) = self.run_under_lease(pass, tenant, mode).await? {
                 return Ok(report);
             }
-            tokio::time::sleep(CLAIM_AGAIN).await;
+            tokio::time::sleep(CLAIM_RETRY_DELAY).await;
         }
         Err(EngineError::Store(StoreError::Busy))
     }
@@ -439,12 +439,15 @@ impl Engine {
         let mut failing = Vec::new();
         for pass in &PASSES {
             let done = async {
-                let Over::Host { worth, .. } = pass.over else {
-                    return carry::worth(self, pass, tenant).await;
+                let PassKind::Tenant {
+                    has_work: worth, ..
+                } = pass.kind
+                else {
+                    return execute::has_work(self, pass, tenant).await;
                 };
                 let is_worth = worth(self, tenant).await?;
                 if is_worth {
-                    self.run_pass(pass, tenant, Mode::DryRun).await?;
+                    self.run_pass(pass, tenant, PassMode::DryRun).await?;
                 }
                 Ok(is_worth)
             };
@@ -456,63 +459,61 @@ impl Engine {
     }
 
     /// Runs one activation if it is worth it.
-    pub(crate) async fn try_worthy(
+    pub(crate) async fn run_if_needed(
         &self,
         pass: &'static Pass,
         tenant: &TenantId,
     ) -> Result<Option<PassReport>, EngineError> {
-        let needed = match pass.over {
-            Over::Host {
-                worth: has_work, ..
-            } => has_work(self, tenant).await?,
-            Over::Memory { .. } => carry::worth(self, pass, tenant).await?,
+        let needed = match pass.kind {
+            PassKind::Tenant { has_work, .. } => has_work(self, tenant).await?,
+            PassKind::Memory { .. } => execute::has_work(self, pass, tenant).await?,
         };
         if !needed {
             return Ok(None);
         }
-        let report = self.try_pass(pass, tenant, Mode::Apply).await?;
-        if report.is_none() && pass.store_knows.is_none() {
+        let report = self.run_under_lease(pass, tenant, PassMode::Apply).await?;
+        if report.is_none() && pass.due_work.is_none() {
             // The holder of the lease may have crashed: try again until its lease has ended.
-            self.passes.again(pass.name, tenant);
+            self.pass_log.mark_pending(pass.name, tenant);
         }
         Ok(report)
     }
 
     /// Runs one activation under the lease of its pass; `None` if another process holds it.
-    pub(crate) async fn try_pass(
+    pub(crate) async fn run_under_lease(
         &self,
         pass: &'static Pass,
         tenant: &TenantId,
-        mode: Mode,
+        mode: PassMode,
     ) -> Result<Option<PassReport>, EngineError> {
-        let Some(lease) = self.claim(pass, tenant).await? else {
+        let Some(lease) = self.claim_lease(pass, tenant).await? else {
             return Ok(None);
         };
-        let result = self.activate(pass, tenant, mode, Some(&lease)).await;
-        self.release(tenant, &lease.fence).await;
+        let result = self.run_activation(pass, tenant, mode, Some(&lease)).await;
+        self.release_lease(tenant, &lease.fence).await;
         result.map(Some)
     }
 
     /// Takes the lease of a pass; `None` if another process holds it.
-    pub(crate) async fn claim(
+    pub(crate) async fn claim_lease(
         &self,
         pass: &'static Pass,
         tenant: &TenantId,
-    ) -> Result<Option<Held>, EngineError> {
-        let holder = self.parts.ids.holder();
+    ) -> Result<Option<HeldLease>, EngineError> {
+        let holder = self.parts.ids.unique_name();
         let fence = self
             .parts
             .store
-            .claim(tenant, pass.name, &holder, self.now(), pass.lease_ms)
+            .acquire_lease(tenant, pass.name, &holder, self.now(), pass.lease_ms)
             .await?;
-        Ok(fence.map(|fence| Held { fence, holder }))
+        Ok(fence.map(|fence| HeldLease { fence, holder }))
     }
 
     /// Gives a lease back. Tried a few times, since a lease that is not given back blocks the pass
     /// until it ends.
-    pub(crate) async fn release(&self, tenant: &TenantId, fence: &Fence) {
+    pub(crate) async fn release_lease(&self, tenant: &TenantId, fence: &Fence) {
         for _ in 0..RELEASE_TRIES {
-            match self.parts.store.release(tenant, fence).await {
+            match self.parts.store.release_lease(tenant, fence).await {
                 Ok(()) => return,
                 Err(error) => {
                     tracing::debug!(pass = fence.pass, %error, "a lease was not given back")
@@ -522,22 +523,22 @@ impl Engine {
     }
 
     /// Runs one activation, and records its outcome for the status and the metrics.
-    async fn activate(
+    async fn run_activation(
         &self,
         pass: &'static Pass,
         tenant: &TenantId,
-        mode: Mode,
-        lease: Option<&Held>,
+        mode: PassMode,
+        lease: Option<&HeldLease>,
     ) -> Result<PassReport, EngineError> {
         // Jobs are recorded one by one, in `jobs`.
-        let Over::Host { run, .. } = pass.over else {
-            return carry::run(self, pass, tenant, lease).await;
+        let PassKind::Tenant { run, .. } = pass.kind else {
+            return execute::run_due_jobs(self, pass, tenant, lease).await;
         };
         let begun = self.now();
         let result = run(self, tenant, mode, lease.map(|lease| lease.fence.clone())).await;
         let ran_at = self.now();
         let report = result.as_ref().ok().copied();
-        self.passes.record(
+        self.pass_log.record(
             tenant,
             PassStatus {
                 name: pass.name,
@@ -546,7 +547,7 @@ impl Engine {
             },
         );
         let outcome = if result.is_ok() { "ok" } else { "failed" };
-        measure(
+        record_metrics(
             pass.name,
             outcome,
             report.map_or(0, |r| r.changed),
@@ -558,12 +559,17 @@ impl Engine {
     /// The latest activation of each pass for a tenant, in this process.
     #[must_use]
     pub fn pass_status(&self, tenant: &TenantId) -> Vec<PassStatus> {
-        self.passes.of(tenant)
+        self.pass_log.statuses_of(tenant)
     }
 }
 
 /// Records the metrics of one activation.
-pub(crate) fn measure(pass: &'static str, outcome: &'static str, changed: u64, took_ms: i64) {
+pub(crate) fn record_metrics(
+    pass: &'static str,
+    outcome: &'static str,
+    changed: u64,
+    took_ms: i64,
+) {
     metrics::counter!("remem_pass_activations_total", "pass" => pass, "outcome" => outcome)
         .increment(1);
     metrics::counter!("remem_pass_changes_total", "pass" => pass).increment(changed);

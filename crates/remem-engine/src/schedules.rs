@@ -8,10 +8,10 @@
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::manage::{memory_pass, named};
-use crate::jobs::{JobInfo, Trigger, options, own_words};
+use crate::jobs::manage::{find_memory_pass, resolve_memory_ref};
+use crate::jobs::{JobInfo, Trigger, options, unredacted_body};
 use crate::passes::jobs::NAME;
-use crate::registry::{self, Mode, PassReport};
+use crate::registry::{self, PassMode, PassReport};
 use remem_core::admission::check_name;
 use remem_core::sabotage;
 use remem_core::{
@@ -65,11 +65,11 @@ pub struct Schedule {
 }
 
 /// How often a conflicting commit is retried: another node may tick at the same time.
-const TRIES: u32 = 16;
+const COMMIT_TRIES: u32 = 16;
 
 /// The key of a schedule's record: a digest, since names of memories can be longer than a key may
 /// be.
-fn key(pass: &str, memory_ref: Option<&MemoryRef>) -> String {
+fn schedule_key(pass: &str, memory_ref: Option<&MemoryRef>) -> String {
     let digest = memory_ref.map(|memory_ref| {
         blake3::hash(memory_ref.as_str().as_bytes())
             .to_hex()
@@ -80,7 +80,7 @@ fn key(pass: &str, memory_ref: Option<&MemoryRef>) -> String {
 
 impl Schedule {
     /// Reads a schedule from its record; `None` if a field is missing or the pass is unknown.
-    fn read(record: &Record) -> Option<Schedule> {
+    fn from_record(record: &Record) -> Option<Schedule> {
         let body = &record.body;
         let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
         let time = |name: &str| body.get(name).and_then(Value::as_i64).map(Timestamp);
@@ -109,7 +109,7 @@ impl Schedule {
 
     /// The body of the schedule's record.
     fn body(&self) -> RecordBody {
-        own_words(json!({
+        unredacted_body(json!({
             "pass": self.pass,
             "memoryRef": self.memory_ref.as_ref().map(MemoryRef::as_str),
             "every": self.every,
@@ -125,7 +125,7 @@ impl Schedule {
     }
 
     fn key(&self) -> String {
-        key(self.pass, self.memory_ref.as_ref())
+        schedule_key(self.pass, self.memory_ref.as_ref())
     }
 
     fn timing(&self) -> Result<Timing, Rejection> {
@@ -149,11 +149,11 @@ impl Engine {
     ) -> Result<Schedule, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
-        let pass = memory_pass(pass)?;
+        let pass = find_memory_pass(pass)?;
         let mut schedule = self
-            .new_schedule(tenant, pass, named(caller, memory_ref)?, new)
+            .build_schedule(tenant, pass, resolve_memory_ref(caller, memory_ref)?, new)
             .await?;
-        for _ in 0..TRIES {
+        for _ in 0..COMMIT_TRIES {
             let known = self.find_schedule(tenant, &schedule.key()).await?;
             let precondition = match &known {
                 Some(known) => {
@@ -162,16 +162,16 @@ impl Engine {
                     Precondition::Version(known.version)
                 }
                 None => {
-                    self.room_for_schedule(tenant).await?;
+                    self.check_schedule_room(tenant).await?;
                     Precondition::Absent
                 }
             };
             let now = self.now_for(tenant).await?;
-            let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
+            let batch = Batch::new(tenant.clone(), now).with_principal(caller.principal().clone());
             match self
                 .parts
                 .store
-                .commit(batch.set(
+                .commit(batch.set_record(
                     RecordKind::Schedule,
                     schedule.key(),
                     precondition,
@@ -180,8 +180,8 @@ impl Engine {
                 .await
             {
                 Ok(_) => {
-                    self.has_work(NAME, tenant);
-                    return self.schedule(caller, pass.name, memory_ref).await;
+                    self.notify_work(NAME, tenant);
+                    return self.get_schedule(caller, pass.name, memory_ref).await;
                 }
                 Err(StoreError::Conflict) => {}
                 Err(other) => return Err(other.into()),
@@ -191,7 +191,7 @@ impl Engine {
     }
 
     /// Validates a schedule that a caller sets.
-    async fn new_schedule(
+    async fn build_schedule(
         &self,
         tenant: &TenantId,
         pass: &'static registry::Pass,
@@ -200,10 +200,10 @@ impl Engine {
     ) -> Result<Schedule, EngineError> {
         let zone = new.zone.unwrap_or_else(|| "UTC".to_owned());
         let timing = Timing::parse(new.every.as_deref(), new.cron.as_deref(), &zone)?;
-        let options = options::check(pass.over.options(), new.options)?;
+        let options = options::validate(pass.kind.options(), new.options)?;
         if let Some(memory_ref) = &memory_ref {
             check_name(
-                self.rules(tenant).await?.redactor(),
+                self.redaction_rules(tenant).await?.redactor(),
                 "memoryRef",
                 memory_ref.as_str(),
             )?;
@@ -232,7 +232,7 @@ impl Engine {
     }
 
     /// Fails if the tenant has too many schedules.
-    async fn room_for_schedule(&self, tenant: &TenantId) -> Result<(), EngineError> {
+    async fn check_schedule_room(&self, tenant: &TenantId) -> Result<(), EngineError> {
         let limit = self.parts.policy.schedules_max;
         let known = self.all_schedules(tenant).await?.len();
         let limit_n = limit as u64;
@@ -261,7 +261,7 @@ impl Engine {
             .store
             .record(tenant, RecordKind::Schedule, key)
             .await?;
-        Ok(record.as_ref().and_then(Schedule::read))
+        Ok(record.as_ref().and_then(Schedule::from_record))
     }
 
     /// Reads all schedules of a tenant.
@@ -275,25 +275,28 @@ impl Engine {
             .store
             .records(tenant, RecordKind::Schedule, "", None, limit)
             .await?;
-        Ok(records.iter().filter_map(Schedule::read).collect())
+        Ok(records.iter().filter_map(Schedule::from_record).collect())
     }
 
     /// Returns the schedule of a pass over a memory, or over all memories.
-    pub async fn schedule(
+    pub async fn get_schedule(
         &self,
         caller: &Caller,
         pass: &str,
         memory_ref: Option<&str>,
     ) -> Result<Schedule, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let key = key(memory_pass(pass)?.name, named(caller, memory_ref)?.as_ref());
+        let key = schedule_key(
+            find_memory_pass(pass)?.name,
+            resolve_memory_ref(caller, memory_ref)?.as_ref(),
+        );
         self.find_schedule(caller.tenant(), &key)
             .await?
             .ok_or(EngineError::NotFound("schedule"))
     }
 
     /// Lists the tenant's schedules that the caller may see, by pass.
-    pub async fn schedules(&self, caller: &Caller) -> Result<Vec<Schedule>, EngineError> {
+    pub async fn list_schedules(&self, caller: &Caller) -> Result<Vec<Schedule>, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let mut all = self.all_schedules(caller.tenant()).await?;
         all.retain(|schedule| {
@@ -311,14 +314,15 @@ impl Engine {
         pass: &str,
         memory_ref: Option<&str>,
     ) -> Result<(), EngineError> {
-        for _ in 0..TRIES {
-            let schedule = self.schedule(caller, pass, memory_ref).await?;
+        for _ in 0..COMMIT_TRIES {
+            let schedule = self.get_schedule(caller, pass, memory_ref).await?;
             let now = self.now_for(caller.tenant()).await?;
-            let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+            let batch =
+                Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
             match self
                 .parts
                 .store
-                .commit(batch.unset(
+                .commit(batch.delete_record(
                     RecordKind::Schedule,
                     schedule.key(),
                     Precondition::Version(schedule.version),
@@ -334,7 +338,7 @@ impl Engine {
     }
 
     /// Whether a schedule is due. Also tells the runner of this process when the next one will be.
-    pub(crate) async fn look_at_schedules(&self, tenant: &TenantId) -> Result<bool, EngineError> {
+    pub(crate) async fn has_due_schedule(&self, tenant: &TenantId) -> Result<bool, EngineError> {
         let now = self.now_for(tenant).await?;
         let schedules = self.all_schedules(tenant).await?;
         let next = schedules
@@ -342,15 +346,15 @@ impl Engine {
             .filter(|schedule| schedule.enabled)
             .filter_map(|schedule| schedule.next_due)
             .min();
-        self.passes.due_at(NAME, tenant, next);
+        self.pass_log.set_due_at(NAME, tenant, next);
         Ok(next.is_some_and(|at| at <= now))
     }
 
     /// Creates the jobs of schedules that are due.
-    pub(crate) async fn tick(
+    pub(crate) async fn start_due_schedules(
         &self,
         tenant: &TenantId,
-        mode: Mode,
+        mode: PassMode,
     ) -> Result<PassReport, EngineError> {
         let now = self.now_for(tenant).await?;
         let mut report = PassReport::default();
@@ -359,10 +363,10 @@ impl Engine {
             if !schedule.is_due(now) {
                 continue;
             }
-            let started = if mode == Mode::DryRun {
+            let started = if mode == PassMode::DryRun {
                 Ok(true)
             } else {
-                self.tick_one(tenant, schedule, now).await
+                self.start_schedule(tenant, schedule, now).await
             };
             match started {
                 Ok(started) => report.changed += u64::from(started),
@@ -374,18 +378,18 @@ impl Engine {
                 Err(other) => return Err(other),
             }
         }
-        self.look_at_schedules(tenant).await?;
+        self.has_due_schedule(tenant).await?;
         Ok(report)
     }
 
     /// Creates the job of one schedule. Returns false if another node did.
-    async fn tick_one(
+    async fn start_schedule(
         &self,
         tenant: &TenantId,
         schedule: Schedule,
         now: Timestamp,
     ) -> Result<bool, EngineError> {
-        let pass = memory_pass(schedule.pass)?;
+        let pass = find_memory_pass(schedule.pass)?;
         let wanted = self
             .new_job(
                 tenant,
@@ -397,7 +401,7 @@ impl Engine {
             .await?;
         // A queued equivalent job will do the work of this tick. It is part of the commit, so that
         // it is certain to be still queued.
-        let (job, precondition) = match self.equal_job(tenant, &wanted).await? {
+        let (job, precondition) = match self.find_equivalent_job(tenant, &wanted).await? {
             Some(job) => (job.clone(), Precondition::Version(job.version)),
             None => (wanted, Precondition::Absent),
         };
@@ -410,7 +414,7 @@ impl Engine {
             ..schedule.clone()
         };
         let batch = Batch::new(tenant.clone(), now);
-        let batch = batch.set(
+        let batch = batch.set_record(
             RecordKind::Schedule,
             schedule.key(),
             Precondition::Version(schedule.version),
@@ -419,11 +423,11 @@ impl Engine {
         match self
             .parts
             .store
-            .commit(batch.set(RecordKind::Job, job.key(), precondition, job.body()))
+            .commit(batch.set_record(RecordKind::Job, job.key(), precondition, job.body()))
             .await
         {
             Ok(_) => {
-                self.has_work(pass.name, tenant);
+                self.notify_work(pass.name, tenant);
                 Ok(true)
             }
             Err(StoreError::Conflict) => Ok(false),
@@ -435,7 +439,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remem_core::Ties;
+    use remem_core::RecordLinks;
 
     #[test]
     fn a_schedule_is_read_as_it_was_written() {
@@ -460,12 +464,12 @@ mod tests {
             version: 4,
             at: Timestamp(0),
             body,
-            ties: Ties::default(),
+            links: RecordLinks::default(),
         };
-        assert_eq!(Schedule::read(&record), Some(schedule));
+        assert_eq!(Schedule::from_record(&record), Some(schedule));
         assert_ne!(
-            key("distill", MemoryRef::parse("a").as_ref()),
-            key("distill", None)
+            schedule_key("distill", MemoryRef::parse("a").as_ref()),
+            schedule_key("distill", None)
         );
     }
 }

@@ -10,7 +10,7 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, Nonce, Unboun
 use zeroize::Zeroizing;
 
 /// Version of the format.
-const FORM: u8 = 1;
+const FORMAT: u8 = 1;
 const SALT_BYTES: usize = 32;
 const PURPOSE: &str = "remembrancer seal v1";
 
@@ -25,9 +25,10 @@ pub fn seal(key: &[u8; 32], aad: &[u8], plain: &[u8]) -> Sealed {
     // Large enough from the start: a buffer that is reallocated would leave plaintext behind.
     let mut text = Vec::with_capacity(plain.len() + MAX_TAG_LEN);
     text.extend_from_slice(plain);
-    let sealed = one_time(key, &salt).seal_in_place_append_tag(nonce(), Aad::from(aad), &mut text);
+    let sealed =
+        derive_value_key(key, &salt).seal_in_place_append_tag(nonce(), Aad::from(aad), &mut text);
     sealed.expect("the cipher takes far longer texts than memory holds");
-    Sealed::new([&[FORM][..], &salt, &text].concat())
+    Sealed::new([&[FORMAT][..], &salt, &text].concat())
 }
 
 /// Decrypts a value; `None` unless this key sealed it with the same associated data and it is
@@ -36,11 +37,11 @@ pub fn seal(key: &[u8; 32], aad: &[u8], plain: &[u8]) -> Sealed {
 pub fn open(key: &[u8; 32], aad: &[u8], sealed: &Sealed) -> Option<Zeroizing<Vec<u8>>> {
     let (format, rest) = sealed.bytes().split_first()?;
     let (salt, text) = rest.split_at_checked(SALT_BYTES)?;
-    if *format != FORM {
+    if *format != FORMAT {
         return None;
     }
     let mut buffer = Zeroizing::new(text.to_vec());
-    let opened = one_time(key, salt)
+    let opened = derive_value_key(key, salt)
         .open_in_place(nonce(), Aad::from(aad), &mut buffer)
         .ok()?
         .len();
@@ -51,7 +52,7 @@ pub fn open(key: &[u8; 32], aad: &[u8], sealed: &Sealed) -> Option<Zeroizing<Vec
 /// Associated data from parts, each with its length in front, so that different lists of parts
 /// never give the same bytes.
 #[must_use]
-pub fn place<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
+pub fn associated_data<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     parts
         .into_iter()
         .flat_map(|part| {
@@ -64,7 +65,7 @@ pub fn place<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
 }
 
 /// The key of one sealed value, derived from its salt.
-fn one_time(key: &[u8; 32], salt: &[u8]) -> LessSafeKey {
+fn derive_value_key(key: &[u8; 32], salt: &[u8]) -> LessSafeKey {
     let material = Zeroizing::new([key.as_slice(), salt].concat());
     let derived = Zeroizing::new(blake3::derive_key(PURPOSE, &material));
     LessSafeKey::new(

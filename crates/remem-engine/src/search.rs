@@ -3,19 +3,20 @@
 
 use crate::caller::Caller;
 use crate::cpu;
-use crate::embedders::{Question, embed_one};
+use crate::embedders::{RecentQuery, embed_one};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::recall::{as_of, within_bytes};
+use crate::read::{count_within_bytes, snapshot_as_of};
 use remem_core::recall::{
-    self, Calibration, Candidate, Neighbour, Parts, RankRequest, Signals, Weights, When,
+    self, Calibration, Neighbour, QueryTime, RankCandidate, RankRequest, ScorePartsPpm, Signals,
+    Weights,
 };
 use remem_core::sabotage;
 use remem_core::{
     Embedding, Entry, EntryId, ModelId, Permission, Query, Rejection, Revision, Scope, TenantId,
     Timestamp,
 };
-use remem_store::{Around, Filter, Found, Probe, ReadAt};
+use remem_store::{CandidateSet, Filter, Neighbours, Probe, ReadAt};
 
 /// Candidates of each kind (by words, by meaning) that are ranked, at least.
 const DEPTH: u32 = 150;
@@ -24,7 +25,7 @@ pub const NEIGHBOURS_MAX: u32 = 10;
 
 /// Which index a search uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum SearchMode {
     /// Words and vectors, if this host has an embedding model; words only otherwise.
     #[default]
     Hybrid,
@@ -34,14 +35,14 @@ pub enum Mode {
     Semantic,
 }
 
-impl Mode {
+impl SearchMode {
     /// The name of this mode in requests and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Mode::Hybrid => "hybrid",
-            Mode::Lexical => "lexical",
-            Mode::Semantic => "semantic",
+            SearchMode::Hybrid => "hybrid",
+            SearchMode::Lexical => "lexical",
+            SearchMode::Semantic => "semantic",
         }
     }
 }
@@ -73,7 +74,7 @@ pub struct SearchRequest {
     /// Search the entries that were valid at this instant, rather than now.
     pub as_of: Option<Timestamp>,
     /// Which index to use.
-    pub mode: Mode,
+    pub mode: SearchMode,
     /// How to use a period that the query mentions.
     pub time: TimeUse,
     /// Number of entries to return before and after each hit.
@@ -85,29 +86,29 @@ pub struct SearchRequest {
     pub abstain: bool,
     /// Ignore neighbouring entries in the ranking: for callers who want entries that contain their
     /// words, and for evaluations.
-    pub no_context: bool,
+    pub ignore_neighbours: bool,
 }
 
 /// The result of a search.
 #[derive(Clone, Debug, Default)]
-pub struct Searched {
+pub struct SearchResult {
     /// The hits, best first.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<ScoredHit>,
     /// The probability that at least one hit is relevant.
     pub probability: f64,
     /// Whether the probability is above the calibrated threshold.
     pub relevant: bool,
     /// The index that was used: words only, where no model answered.
-    pub mode: Mode,
+    pub mode: SearchMode,
     /// The period that the query mentions, and whether only entries of that period were searched.
-    pub when: Option<(When, bool)>,
+    pub when: Option<(QueryTime, bool)>,
     /// The measurements that the probability was computed from; for evaluations.
     pub signals: Signals,
 }
 
 /// One entry of a search result.
 #[derive(Clone, Debug)]
-pub struct Hit {
+pub struct ScoredHit {
     /// The matching entry, redacted.
     pub entry: Entry,
     /// How well the entry matches, relative to the best hit of the same result, which has 1.
@@ -143,7 +144,7 @@ pub struct ScoreParts {
 
 impl ScoreParts {
     /// Scales the integer parts so that the best hit's score is 1.
-    fn of(parts: &Parts, best: f64) -> ScoreParts {
+    fn relative_to(parts: &ScorePartsPpm, best: f64) -> ScoreParts {
         let of = |part: i64| part as f64 / best;
         ScoreParts {
             lexical: of(parts.lexical),
@@ -159,20 +160,20 @@ impl ScoreParts {
 }
 
 /// A search in progress: its parsed request and the snapshot that it reads.
-struct Searching<'a> {
+struct SearchExecution<'a> {
     engine: &'a Engine,
     scope: Scope,
     request: &'a SearchRequest,
     terms: Vec<String>,
     vector: Option<(ModelId, Embedding)>,
-    when: Option<When>,
-    at: ReadAt,
+    when: Option<QueryTime>,
+    snapshot: ReadAt,
     limit: usize,
 }
 
 /// Ranked hits before they are redacted again.
 struct Ranking {
-    hits: Vec<(Entry, i64, Parts)>,
+    hits: Vec<(Entry, i64, ScorePartsPpm)>,
     signals: Signals,
 }
 
@@ -183,55 +184,55 @@ impl Engine {
         caller: &Caller,
         memory_ref: &str,
         request: SearchRequest,
-    ) -> Result<Searched, EngineError> {
+    ) -> Result<SearchResult, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        check(&request)?;
+        check_numbers(&request)?;
         self.check_filter(&request.filter)?;
         let query = Query::parse(&request.query, &self.parts.policy)?;
-        let at = as_of(self.read_at(caller, request.at_least).await?, request.as_of);
+        let at = snapshot_as_of(self.read_at(caller, request.at_least).await?, request.as_of);
         let scope = caller.scope(memory_ref);
         let vector = self
-            .direction(caller.tenant(), scope.as_ref(), &request)
+            .query_vector(caller.tenant(), scope.as_ref(), &request)
             .await?;
         let mode = match request.mode {
-            Mode::Hybrid if vector.is_none() => Mode::Lexical,
+            SearchMode::Hybrid if vector.is_none() => SearchMode::Lexical,
             mode => mode,
         };
-        let terms = if mode == Mode::Semantic {
+        let terms = if mode == SearchMode::Semantic {
             Vec::new()
         } else {
             query.terms().to_vec()
         };
         let time = (request.time != TimeUse::Ignore).then_some(&request.query);
-        let when = time.and_then(|query| recall::when::read_utc(query, at.instant()));
+        let when = time.and_then(|query| recall::when::read_query_time_utc(query, at.instant()));
         // An unknown memory is answered exactly as an empty one, so that names cannot be guessed.
         let Some(scope) = scope else {
             return Ok(sabotage!(
                 "an-unknown-memory-is-answered-otherwise-than-an-empty-one",
-                Searched {
+                SearchResult {
                     mode,
                     when: when.map(|when| (when, false)),
-                    ..Searched::default()
+                    ..SearchResult::default()
                 },
-                Searched {
+                SearchResult {
                     mode,
 
-                    ..Searched::default()
+                    ..SearchResult::default()
                 }
             ));
         };
         let limit = self.parts.policy.search_limit(request.limit) as usize;
-        let execution = Searching {
+        let execution = SearchExecution {
             engine: self,
             scope,
             request: &request,
             terms,
             vector,
             when,
-            at,
+            snapshot: at,
             limit,
         };
-        let mut searched = execution.answer(caller).await?;
+        let mut searched = execution.execute(caller).await?;
         searched.mode = mode;
         Ok(searched)
     }
@@ -251,17 +252,17 @@ impl Engine {
             ..SearchRequest::default()
         };
         let vector = self
-            .direction(&scope.tenant, Some(&scope), &request)
+            .query_vector(&scope.tenant, Some(&scope), &request)
             .await?;
         let limit = self.parts.policy.search_limit(Some(0)) as usize;
-        let searching = Searching {
+        let searching = SearchExecution {
             engine: self,
             scope,
             request: &request,
             terms,
             vector,
             when: None,
-            at,
+            snapshot: at,
             limit,
         };
         let ranking = searching.rank(&request.filter).await?;
@@ -271,33 +272,33 @@ impl Engine {
 
     /// The query as a direction, if it is to be found by one. The embedder may be somebody else's:
     /// it is sent what the rules leave.
-    async fn direction(
+    async fn query_vector(
         &self,
         tenant: &TenantId,
         scope: Option<&Scope>,
         request: &SearchRequest,
     ) -> Result<Option<(ModelId, Embedding)>, EngineError> {
-        if request.mode == Mode::Lexical || !self.parts.store.features().vectors {
-            return if request.mode == Mode::Semantic {
+        if request.mode == SearchMode::Lexical || !self.parts.store.features().vectors {
+            return if request.mode == SearchMode::Semantic {
                 Err(EngineError::NoEmbedder)
             } else {
                 Ok(None)
             };
         }
-        let Some(embedder) = self.serving(tenant).await? else {
-            return if request.mode == Mode::Semantic {
+        let Some(embedder) = self.serving_model(tenant).await? else {
+            return if request.mode == SearchMode::Semantic {
                 Err(EngineError::NoEmbedder)
             } else {
                 Ok(None)
             };
         };
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let shapes = self.policy_for(tenant).await?.shapes;
         let text = sabotage!(
             "a-query-is-sent-as-it-was-typed",
             self.parts
                 .cpu
-                .run(tenant, cpu::of_text(&request.query), || rules
+                .run(tenant, cpu::text_bytes(&request.query), || rules
                     .redactor()
                     .clean_derived(&request.query, shapes))
                 .await?
@@ -308,9 +309,9 @@ impl Engine {
         match embed_one(&*embedder, &text).await {
             Ok(vector) => {
                 if let Some(scope) = scope {
-                    self.parts.embedders.asked(
+                    self.parts.embedders.remember_query(
                         &scope.tenant,
-                        Question {
+                        RecentQuery {
                             memory_ref: scope.memory_ref.clone(),
                             text,
                         },
@@ -321,7 +322,7 @@ impl Engine {
             Err(error) => {
                 metrics::counter!("remem_embedder_errors", "class" => error.as_str()).increment(1);
                 tracing::warn!(class = error.as_str(), "no vector for a query");
-                if request.mode == Mode::Semantic {
+                if request.mode == SearchMode::Semantic {
                     Err(EngineError::NoEmbedder)
                 } else {
                     Ok(None)
@@ -331,32 +332,32 @@ impl Engine {
     }
 }
 
-impl Searching<'_> {
+impl SearchExecution<'_> {
     /// Ranks the entries, decides about the period and about abstaining, and redacts the hits.
-    async fn answer(&self, caller: &Caller) -> Result<Searched, EngineError> {
+    async fn execute(&self, caller: &Caller) -> Result<SearchResult, EngineError> {
         let calibration = Calibration::default();
         let narrow_filter = self
             .when
             .as_ref()
             .filter(|_| self.request.time == TimeUse::Filter)
-            .map(|when| within(&self.request.filter, when));
+            .map(|when| within_period(&self.request.filter, when));
         let mut ranking = self.rank(&self.request.filter).await?;
         let mut filtered = false;
         if let Some(filter) = &narrow_filter {
             let narrow_ranking = self.rank(filter).await?;
-            filtered = holds_up(&narrow_ranking.signals, &ranking.signals);
+            filtered = matches_half_as_well(&narrow_ranking.signals, &ranking.signals);
             if filtered {
                 ranking = narrow_ranking;
             }
         }
-        let verdict = recall::verdict(&ranking.signals, &calibration);
-        if self.request.abstain && !verdict.relevant {
+        let verdict = recall::relevance_verdict(&ranking.signals, &calibration);
+        if self.request.abstain && !verdict.is_relevant {
             ranking.hits.clear();
         }
-        Ok(Searched {
-            hits: self.show(caller, ranking.hits).await?,
-            probability: verdict.probability_ppm as f64 / recall::WHOLE as f64,
-            relevant: verdict.relevant,
+        Ok(SearchResult {
+            hits: self.review_hits(caller, ranking.hits).await?,
+            probability: verdict.probability_ppm as f64 / recall::PPM as f64,
+            relevant: verdict.is_relevant,
             mode: self.request.mode,
             when: self.when.clone().map(|when| (when, filtered)),
             signals: ranking.signals,
@@ -374,21 +375,21 @@ impl Searching<'_> {
             .engine
             .parts
             .store
-            .search(&self.scope, &probe, filter, depth, &self.at)
+            .search(&self.scope, &probe, filter, depth, &self.snapshot)
             .await?;
-        let around = if self.request.no_context {
+        let around = if self.request.ignore_neighbours {
             Vec::new()
         } else {
-            self.around_the_best(&found).await?
+            self.neighbours_of_best(&found).await?
         };
-        let candidates: Vec<Candidate<'_>> = found
+        let candidates: Vec<RankCandidate<'_>> = found
             .candidates
             .iter()
-            .map(|candidate| Candidate {
+            .map(|candidate| RankCandidate {
                 entry: &candidate.entry,
                 lexical: candidate.lexical,
                 cosine: candidate.cosine,
-                typo: candidate.typo,
+                typo: candidate.correction_score,
                 support: candidate.support,
                 uses: candidate.uses,
             })
@@ -399,7 +400,7 @@ impl Searching<'_> {
                 .iter()
                 .chain(&group.after)
                 .map(move |entry| Neighbour {
-                    of: &group.id,
+                    candidate_id: &group.id,
                     entry,
                 })
         });
@@ -407,20 +408,20 @@ impl Searching<'_> {
             .filter(|neighbour| {
                 sabotage!(
                     "what-stands-beside-a-hit-passes-the-filter",
-                    lets_through(filter, neighbour.entry),
+                    filter_matches(filter, neighbour.entry),
                     true
                 )
             })
             .collect();
         let request = RankRequest {
-            now: self.at.instant(),
+            now: self.snapshot.instant(),
             weights: Weights::default(),
             per_source: self.request.per_source,
-            per_untrusted_source: Some(untrusted_share(self.limit)),
-            when: self.when.as_ref().map(When::range),
-            lexical_best: found.lexical_best,
+            per_untrusted_source: Some(untrusted_source_max(self.limit)),
+            time_range: self.when.as_ref().map(QueryTime::range),
+            lexical_best_possible: found.lexical_max,
         };
-        let ranked = recall::rank(&candidates, &neighbours, &request);
+        let ranked = recall::rank_candidates(&candidates, &neighbours, &request);
         let signals = Signals::of(&candidates, &ranked, &request);
         let hits = ranked
             .iter()
@@ -431,8 +432,13 @@ impl Searching<'_> {
     }
 
     /// The neighbours of the candidates that match best, by words and vectors together.
-    async fn around_the_best(&self, found: &Found) -> Result<Vec<Around>, EngineError> {
-        let words = |candidate: &remem_store::Candidate| candidate.lexical + candidate.typo;
+    async fn neighbours_of_best(
+        &self,
+        found: &CandidateSet,
+    ) -> Result<Vec<Neighbours>, EngineError> {
+        let words = |candidate: &remem_store::SearchCandidate| {
+            candidate.lexical + candidate.correction_score
+        };
         let lexical = found.candidates.iter().map(words);
         let cosine = found
             .candidates
@@ -442,7 +448,7 @@ impl Searching<'_> {
             lexical.fold(f64::MIN_POSITIVE, f64::max),
             cosine.fold(f64::MIN_POSITIVE, f64::max),
         );
-        let fused = |candidate: &remem_store::Candidate| {
+        let fused = |candidate: &remem_store::SearchCandidate| {
             words(candidate) / most.0 + candidate.cosine.unwrap_or(0.0).max(0.0) / most.1
         };
         let mut best: Vec<(f64, &EntryId)> = found
@@ -453,41 +459,43 @@ impl Searching<'_> {
         best.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| b.1.cmp(a.1)));
         let ids: Vec<EntryId> = best
             .into_iter()
-            .take(recall::rank::LIFTING)
+            .take(recall::rank::LIFTING_CANDIDATES_MAX)
             .map(|(_, id)| id.clone())
             .collect();
         Ok(self
             .engine
             .parts
             .store
-            .around(&self.scope, &ids, 1, &self.at)
+            .neighbours(&self.scope, &ids, 1, &self.snapshot)
             .await?)
     }
 
     /// Redacts the hits that fit into a page, and adds the neighbours that the request asks for.
-    async fn show(
+    async fn review_hits(
         &self,
         caller: &Caller,
-        hits: Vec<(Entry, i64, Parts)>,
-    ) -> Result<Vec<Hit>, EngineError> {
+        hits: Vec<(Entry, i64, ScorePartsPpm)>,
+    ) -> Result<Vec<ScoredHit>, EngineError> {
         let reach = self.request.neighbours;
         let ids: Vec<EntryId> = hits.iter().map(|(entry, ..)| entry.id.clone()).collect();
         let store = &self.engine.parts.store;
         let mut around = if reach == 0 {
             Vec::new()
         } else {
-            store.around(&self.scope, &ids, reach, &self.at).await?
+            store
+                .neighbours(&self.scope, &ids, reach, &self.snapshot)
+                .await?
         };
         let best = hits
             .first()
             .map_or(1.0, |(_, score, _)| (*score).max(1) as f64);
         let policy = self.engine.policy_of(caller);
-        let rules = self.engine.rules(caller.tenant()).await?;
-        let admission = rules.admission(&policy, self.at.instant());
+        let rules = self.engine.redaction_rules(caller.tenant()).await?;
+        let admission = rules.admission(&policy, self.snapshot.instant());
         let review = |entry: Entry| {
             sabotage!(
                 "hits-are-shown-without-a-second-look",
-                admission.review(entry),
+                admission.redact_for_reader(entry),
                 {
                     let _ = &admission;
                     entry
@@ -503,32 +511,36 @@ impl Searching<'_> {
             let (before, after) = group
                 .map(|group| (group.before, group.after))
                 .unwrap_or_default();
-            hits_with_neighbours.push(Hit {
+            hits_with_neighbours.push(ScoredHit {
                 entry,
                 score: score as f64 / best,
-                parts: ScoreParts::of(&parts, best),
+                parts: ScoreParts::relative_to(&parts, best),
                 before,
                 after,
             });
         }
-        let bytes = |hit: &Hit| {
+        let bytes = |hit: &ScoredHit| {
             let all = hit.before.iter().chain(&hit.after).chain([&hit.entry]);
-            all.map(|entry| cpu::to_review(&admission, entry)).sum()
+            all.map(|entry| cpu::review_bytes(&admission, entry)).sum()
         };
-        let review_hit = |hit: Hit| {
-            Ok::<_, EngineError>(Hit {
+        let review_hit = |hit: ScoredHit| {
+            Ok::<_, EngineError>(ScoredHit {
                 entry: review(hit.entry),
                 before: hit.before.into_iter().map(review).collect(),
                 after: hit.after.into_iter().map(review).collect(),
                 ..hit
             })
         };
-        let bytes_of_hit = |hit: &Hit| {
+        let bytes_of_hit = |hit: &ScoredHit| {
             let all = hit.before.iter().chain(&hit.after).chain([&hit.entry]);
-            all.map(cpu::of_entry).sum()
+            all.map(cpu::entry_bytes).sum()
         };
         let bytes_max = self.engine.parts.policy.page_bytes_max;
-        hits_with_neighbours.truncate(within_bytes(&hits_with_neighbours, bytes_of_hit, bytes_max));
+        hits_with_neighbours.truncate(count_within_bytes(
+            &hits_with_neighbours,
+            bytes_of_hit,
+            bytes_max,
+        ));
         let cpu = self.engine.cpu();
         cpu.each(caller.tenant(), hits_with_neighbours, bytes, review_hit)
             .await
@@ -536,12 +548,12 @@ impl Searching<'_> {
 }
 
 /// How many of `limit` hits may come from one source of untrusted entries: two of ten.
-fn untrusted_share(limit: usize) -> u32 {
+fn untrusted_source_max(limit: usize) -> u32 {
     u32::try_from(limit / 5).unwrap_or(u32::MAX).max(1)
 }
 
 /// Refuses numbers of neighbours or of hits per source that are out of range.
-fn check(request: &SearchRequest) -> Result<(), Rejection> {
+fn check_numbers(request: &SearchRequest) -> Result<(), Rejection> {
     if request.neighbours > NEIGHBOURS_MAX {
         return Err(Rejection::Invalid {
             field: "neighbours",
@@ -560,13 +572,13 @@ fn check(request: &SearchRequest) -> Result<(), Rejection> {
 /// Whether the best hits of a period match at least half as well as those of all times. Scores are
 /// compared, not probabilities: the words that name the period are seldom in the texts, so that
 /// both probabilities are low.
-fn holds_up(narrow: &Signals, wide: &Signals) -> bool {
+fn matches_half_as_well(narrow: &Signals, wide: &Signals) -> bool {
     let strength = |signals: &Signals| signals.lexical + signals.cosine.unwrap_or(0);
     narrow.hits > 0 && 2 * strength(narrow) >= strength(wide)
 }
 
 /// Narrows a filter to entries created in a period.
-fn within(filter: &Filter, when: &When) -> Filter {
+fn within_period(filter: &Filter, when: &QueryTime) -> Filter {
     Filter {
         created_from: Some(
             filter
@@ -584,7 +596,7 @@ fn within(filter: &Filter, when: &When) -> Filter {
 
 /// Whether a neighbour passes the filter of the search. The store applies the same conditions to
 /// hits, but not to neighbours.
-fn lets_through(filter: &Filter, entry: &Entry) -> bool {
+fn filter_matches(filter: &Filter, entry: &Entry) -> bool {
     filter.tags.iter().all(|tag| entry.tags.contains(tag))
         && filter
             .trust_at_least

@@ -15,7 +15,7 @@ use remem_core::{
     Batch, Permission, Policy, Precondition, PrincipalId, Record, RecordBody, RecordKind, Redactor,
     Rejection, RunId, Sealed, TenantId, Timestamp,
 };
-use remem_store::{Committed, StoreError};
+use remem_store::{CommitResult, StoreError};
 use sealed::{open_values, seal_body};
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
@@ -23,8 +23,8 @@ use zeroize::Zeroizing;
 /// The key that encrypts the vaults of all tenants. It is stored outside the database.
 #[derive(Clone)]
 pub struct VaultKey {
-    seals: Zeroizing<[u8; 32]>,
-    opens: Vec<Zeroizing<[u8; 32]>>,
+    current: Zeroizing<[u8; 32]>,
+    earlier: Vec<Zeroizing<[u8; 32]>>,
 }
 
 impl VaultKey {
@@ -32,27 +32,27 @@ impl VaultKey {
     #[must_use]
     pub fn new(bytes: [u8; 32]) -> VaultKey {
         VaultKey {
-            seals: Zeroizing::new(bytes),
-            opens: Vec::new(),
+            current: Zeroizing::new(bytes),
+            earlier: Vec::new(),
         }
     }
 
     /// Adds an earlier key, which decrypts old values; new ones are never encrypted with it.
     #[must_use]
-    pub fn also_opens(mut self, earlier: [u8; 32]) -> VaultKey {
-        self.opens.push(Zeroizing::new(earlier));
+    pub fn with_earlier_key(mut self, earlier: [u8; 32]) -> VaultKey {
+        self.earlier.push(Zeroizing::new(earlier));
         self
     }
 
     /// Encrypts a value with the current key.
     fn seal(&self, aad: &[u8], plain: &[u8]) -> Sealed {
-        seal::seal(&self.seals, aad, plain)
+        seal::seal(&self.current, aad, plain)
     }
 
     /// Decrypts a value with whichever key sealed it.
     fn open(&self, aad: &[u8], sealed: &Sealed) -> Option<Zeroizing<Vec<u8>>> {
-        std::iter::once(&self.seals)
-            .chain(&self.opens)
+        std::iter::once(&self.current)
+            .chain(&self.earlier)
             .find_map(|key| seal::open(key, aad, sealed))
     }
 }
@@ -111,9 +111,9 @@ pub struct SecretInfo {
 /// Characters of a secret's name, at most.
 pub const NAME_CHARS_MAX: usize = 128;
 /// How often a conflicting rotation is retried.
-const TRIES: u32 = 16;
+const COMMIT_TRIES: u32 = 16;
 /// Secrets read with one query.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 
 impl Engine {
     /// Stores a new secret. From the next request on it is redacted from the tenant's texts; stored
@@ -125,14 +125,14 @@ impl Engine {
         name: &str,
         value: SecretValue,
     ) -> Result<SecretInfo, EngineError> {
-        let vault = self.vault_of(caller)?;
+        let vault = self.require_vault(caller)?;
         self.check_secret(caller, name, &value).await?;
-        self.room_for_a_secret(caller.tenant()).await?;
+        self.check_secret_room(caller.tenant()).await?;
         let key = format!("{}{name}", scope.prefix(caller.principal()));
-        self.room_for_values(caller.tenant(), &key, &[&value])
+        self.check_vault_bytes(caller.tenant(), &key, &[&value])
             .await?;
         let now = self.now_for(caller.tenant()).await?;
-        let facts = facts(scope.as_str(), caller.principal().as_str(), name, now);
+        let facts = metadata(scope.as_str(), caller.principal().as_str(), name, now);
         let body = seal_body(vault, caller.tenant(), &key, facts, &value, &[]);
         let committed = match self
             .write_secret(caller, &key, Precondition::Absent, body)
@@ -158,10 +158,10 @@ impl Engine {
         name: &str,
         value: SecretValue,
     ) -> Result<SecretInfo, EngineError> {
-        let vault = self.vault_of(caller)?;
+        let vault = self.require_vault(caller)?;
         self.check_secret(caller, name, &value).await?;
         let key = format!("{}{name}", scope.prefix(caller.principal()));
-        for _ in 0..TRIES {
+        for _ in 0..COMMIT_TRIES {
             let before = self
                 .parts
                 .store
@@ -169,11 +169,12 @@ impl Engine {
                 .await?
                 .ok_or(EngineError::NotFound("secret"))?;
             let mut former = open_values(vault, caller.tenant(), &before)?;
-            former.retain(|known| !same(known, &value));
+            former.retain(|known| !is_same_value(known, &value));
             former.truncate(self.parts.policy.secret_former_max);
             let values: Vec<&SecretValue> = former.iter().chain([&value]).collect();
-            self.room_for_values(caller.tenant(), &key, &values).await?;
-            let facts = facts(
+            self.check_vault_bytes(caller.tenant(), &key, &values)
+                .await?;
+            let facts = metadata(
                 scope.as_str(),
                 caller.principal().as_str(),
                 name,
@@ -192,7 +193,7 @@ impl Engine {
                         at: committed.at,
                         ..before
                     };
-                    return Ok(info(scope, name, &after));
+                    return Ok(secret_info(scope, name, &after));
                 }
             }
         }
@@ -201,15 +202,15 @@ impl Engine {
 
     /// Lists the tenant's secrets and the caller's own (or those of another key), by scope and
     /// name, after the given one; and whether there are more.
-    pub async fn secrets(
+    pub async fn list_secrets(
         &self,
         caller: &Caller,
         owner: Option<&str>,
         after: Option<(SecretScope, &str)>,
         limit: Option<u32>,
     ) -> Result<(Vec<SecretInfo>, bool), EngineError> {
-        self.vault_of(caller)?;
-        let owner = owner_of(caller, owner)?;
+        self.require_vault(caller)?;
+        let owner = resolve_owner(caller, owner)?;
         let limit = self.parts.policy.list_limit(limit) as usize;
         let mut found: Vec<SecretInfo> = Vec::new();
         for scope in [SecretScope::Tenant, SecretScope::User] {
@@ -232,7 +233,7 @@ impl Engine {
                 )
                 .await?;
             found.extend(records.iter().map(|record| {
-                info(
+                secret_info(
                     scope,
                     record.key.strip_prefix(&prefix).unwrap_or_default(),
                     record,
@@ -252,9 +253,9 @@ impl Engine {
         scope: SecretScope,
         name: &str,
     ) -> Result<(), EngineError> {
-        self.vault_of(caller)?;
-        let key = format!("{}{name}", scope.prefix(&owner_of(caller, owner)?));
-        let before = if is_name(name) {
+        self.require_vault(caller)?;
+        let key = format!("{}{name}", scope.prefix(&resolve_owner(caller, owner)?));
+        let before = if is_secret_name(name) {
             self.parts
                 .store
                 .record(caller.tenant(), RecordKind::Secret, &key)
@@ -264,17 +265,18 @@ impl Engine {
         };
         let before = before.ok_or(EngineError::NotFound("secret"))?;
         let now = self.now_for(caller.tenant()).await?;
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let batch =
+            Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
         let result = self
             .parts
             .store
-            .commit(batch.unset(
+            .commit(batch.delete_record(
                 RecordKind::Secret,
                 key,
                 Precondition::Version(before.version),
             ))
             .await;
-        self.vault_changed(caller.tenant());
+        self.on_vault_change(caller.tenant());
         result?;
         Ok(())
     }
@@ -286,10 +288,10 @@ impl Engine {
     }
 
     /// Lists the tenants whose secrets cannot be decrypted; for the host's operator.
-    pub async fn locked_tenants(&self) -> Result<Vec<TenantId>, EngineError> {
+    pub async fn list_locked_tenants(&self) -> Result<Vec<TenantId>, EngineError> {
         let mut locked = Vec::new();
         for tenant in self.parts.directory.tenants().await? {
-            match self.rules(&tenant.id).await {
+            match self.redaction_rules(&tenant.id).await {
                 Err(EngineError::VaultLocked) => locked.push(tenant.id),
                 other => drop(other?),
             }
@@ -298,7 +300,7 @@ impl Engine {
     }
 
     /// The vault's key, if the caller may manage secrets.
-    fn vault_of(&self, caller: &Caller) -> Result<&VaultKey, EngineError> {
+    fn require_vault(&self, caller: &Caller) -> Result<&VaultKey, EngineError> {
         caller.require(Permission::SecretsManage)?;
         self.parts.vault.as_ref().ok_or(EngineError::VaultOff)
     }
@@ -310,13 +312,13 @@ impl Engine {
         name: &str,
         value: &SecretValue,
     ) -> Result<(), EngineError> {
-        let rules = self.rules(caller.tenant()).await?;
-        check(&self.parts.policy, name, value)?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
+        validate_secret(&self.parts.policy, name, value)?;
         Ok(check_name(rules.redactor(), "name", name)?)
     }
 
     /// Fails if the tenant has too many secrets.
-    async fn room_for_a_secret(&self, tenant: &TenantId) -> Result<(), EngineError> {
+    async fn check_secret_room(&self, tenant: &TenantId) -> Result<(), EngineError> {
         let limit = self.parts.policy.secrets_max;
         let too_many = Rejection::TooLarge {
             field: "secrets",
@@ -332,7 +334,7 @@ impl Engine {
     }
 
     /// Fails if the values would exceed the limit of bytes for the tenant's vault.
-    async fn room_for_values(
+    async fn check_vault_bytes(
         &self,
         tenant: &TenantId,
         key: &str,
@@ -363,26 +365,27 @@ impl Engine {
         key: &str,
         precondition: Precondition,
         body: RecordBody,
-    ) -> Result<Committed, EngineError> {
+    ) -> Result<CommitResult, EngineError> {
         let now = self.now_for(caller.tenant()).await?;
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let batch =
+            Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
         let result = self
             .parts
             .store
-            .commit(batch.set(RecordKind::Secret, key.to_owned(), precondition, body))
+            .commit(batch.set_record(RecordKind::Secret, key.to_owned(), precondition, body))
             .await;
         // Also after an error, which does not mean that nothing was written.
-        self.vault_changed(caller.tenant());
+        self.on_vault_change(caller.tenant());
         Ok(result?)
     }
 
     /// Invalidates the tenant's redaction rules and wakes the pass `rescan`.
-    fn vault_changed(&self, tenant: &TenantId) {
+    fn on_vault_change(&self, tenant: &TenantId) {
         sabotage!(
             "the-vault-is-not-looked-at-again",
-            self.parts.secrets.forget(tenant)
+            self.parts.secrets.invalidate(tenant)
         );
-        self.has_work("rescan", tenant);
+        self.notify_work("rescan", tenant);
     }
 
     /// Reads the secrets that are redacted from every text of the tenant: all except those of
@@ -400,11 +403,17 @@ impl Engine {
                 let page = self
                     .parts
                     .store
-                    .records(tenant, RecordKind::Secret, prefix, after.as_deref(), PAGE)
+                    .records(
+                        tenant,
+                        RecordKind::Secret,
+                        prefix,
+                        after.as_deref(),
+                        PAGE_SIZE,
+                    )
                     .await?;
                 after = page
                     .last()
-                    .filter(|_| page.len() == PAGE as usize)
+                    .filter(|_| page.len() == PAGE_SIZE as usize)
                     .map(|last| last.key.clone());
                 records.extend(page);
                 if after.is_none() {
@@ -449,11 +458,11 @@ impl Engine {
         run: &RunId,
         name: &str,
     ) -> Result<Option<SecretValue>, EngineError> {
-        if !is_name(name) {
+        if !is_secret_name(name) {
             return Ok(None);
         }
         for key in [
-            run_key(run, name),
+            run_secret_key(run, name),
             format!("user/{owner}/{name}"),
             format!("tenant/-/{name}"),
         ] {
@@ -480,7 +489,7 @@ impl Engine {
         tenant: &TenantId,
         name: &str,
     ) -> Result<Option<SecretValue>, EngineError> {
-        if !is_name(name) {
+        if !is_secret_name(name) {
             return Ok(None);
         }
         let record = self
@@ -502,13 +511,13 @@ impl Engine {
         value: &SecretValue,
     ) -> Result<(String, RecordBody), EngineError> {
         let vault = self.parts.vault.as_ref().ok_or(EngineError::VaultOff)?;
-        check(&self.parts.policy, name, value)?;
-        let key = run_key(run, name);
+        validate_secret(&self.parts.policy, name, value)?;
+        let key = run_secret_key(run, name);
         let body = seal_body(
             vault,
             tenant,
             &key,
-            facts("run", run.as_str(), name, self.now()),
+            metadata("run", run.as_str(), name, self.now()),
             value,
             &[],
         );
@@ -518,7 +527,7 @@ impl Engine {
 
 /// The user whose secrets are meant. Those of another key need permission to manage keys: a revoked
 /// key cannot clean up after itself.
-fn owner_of(caller: &Caller, owner: Option<&str>) -> Result<PrincipalId, EngineError> {
+fn resolve_owner(caller: &Caller, owner: Option<&str>) -> Result<PrincipalId, EngineError> {
     let Some(owner) = owner else {
         return Ok(caller.principal().clone());
     };
@@ -527,13 +536,13 @@ fn owner_of(caller: &Caller, owner: Option<&str>) -> Result<PrincipalId, EngineE
 }
 
 /// The key of a run's own secret.
-pub(crate) fn run_key(run: &RunId, name: &str) -> String {
+pub(crate) fn run_secret_key(run: &RunId, name: &str) -> String {
     format!("run/{run}/{name}")
 }
 
 /// Whether a name is valid: letters, digits and `._-`, so that it is one path segment, and can be
 /// in a redaction marker if it begins with a letter or digit.
-fn is_name(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     (1..=NAME_CHARS_MAX).contains(&name.len())
         && name
             .bytes()
@@ -541,8 +550,8 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Validates the name and the length of a secret.
-fn check(policy: &Policy, name: &str, value: &SecretValue) -> Result<(), Rejection> {
-    if !is_name(name) {
+fn validate_secret(policy: &Policy, name: &str, value: &SecretValue) -> Result<(), Rejection> {
+    if !is_secret_name(name) {
         return Err(Rejection::MalformedName { field: "name" });
     }
     let chars = value.expose(|text| text.chars().count());
@@ -565,14 +574,14 @@ fn check(policy: &Policy, name: &str, value: &SecretValue) -> Result<(), Rejecti
 }
 
 /// Whether two values are equal, compared by hash.
-fn same(first: &SecretValue, second: &SecretValue) -> bool {
+fn is_same_value(first: &SecretValue, second: &SecretValue) -> bool {
     first.expose(|first| {
         second.expose(|second| blake3::hash(first.as_bytes()) == blake3::hash(second.as_bytes()))
     })
 }
 
 /// The readable fields of a secret's record.
-fn facts(scope: &str, owner: &str, name: &str, created_at: Timestamp) -> Map<String, Value> {
+fn metadata(scope: &str, owner: &str, name: &str, created_at: Timestamp) -> Map<String, Value> {
     let facts = json!({"scope": scope, "owner": owner, "name": name, "createdAt": created_at.0});
     facts.as_object().cloned().unwrap_or_default()
 }
@@ -588,7 +597,7 @@ fn created_at(record: &Record) -> Timestamp {
 }
 
 /// The information about a secret that callers can see.
-fn info(scope: SecretScope, name: &str, record: &Record) -> SecretInfo {
+fn secret_info(scope: SecretScope, name: &str, record: &Record) -> SecretInfo {
     let rotated_at = (record.version > 1).then_some(record.at);
     SecretInfo {
         name: name.to_owned(),
@@ -604,7 +613,7 @@ mod tests {
     use super::*;
     use crate::keys::KeyRequest;
     use crate::ports::{CountedIds, FixedClock};
-    use crate::{HostKey, Parts};
+    use crate::{EngineParts, HostKey};
     use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
     use std::sync::Arc;
 
@@ -613,14 +622,14 @@ mod tests {
         let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
         let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
         let clock = Arc::new(FixedClock::at(Timestamp(1_700_000_000_000)));
-        let parts = Parts::new(
+        let parts = EngineParts::new(
             store,
             directory,
             clock,
             Arc::new(CountedIds::default()),
             key,
         );
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(EngineParts {
             vault,
             test_secrets: vec![SecretValue::new("canary", "of the tests")],
             ..parts
@@ -728,7 +737,7 @@ mod tests {
                 .unwrap()
                 .contains("of the run")
         );
-        let batch = Batch::new(caller.tenant().clone(), engine.now()).set(
+        let batch = Batch::new(caller.tenant().clone(), engine.now()).set_record(
             RecordKind::Secret,
             key,
             Precondition::Absent,
@@ -754,7 +763,7 @@ mod tests {
                 "{name}"
             );
         }
-        let clean = |rules: &crate::secrets::Rules| {
+        let clean = |rules: &crate::secrets::RedactionRules| {
             rules
                 .redactor()
                 .clean(
@@ -765,7 +774,7 @@ mod tests {
                 .into_string()
         };
         assert_eq!(
-            clean(&engine.rules(caller.tenant()).await.unwrap()),
+            clean(&engine.redaction_rules(caller.tenant()).await.unwrap()),
             "[REDACTED:token]; of the run",
             "only a run knows its own"
         );

@@ -3,23 +3,23 @@
 
 use crate::caller::Caller;
 use crate::cpu;
-use crate::engine::{Digest, Engine};
+use crate::engine::{Engine, RequestDigest};
 use crate::error::EngineError;
-use crate::secrets::Rules;
+use crate::secrets::RedactionRules;
 use remem_core::admission::check_name;
 use remem_core::distill::index;
 use remem_core::event::FileRef;
 use remem_core::sabotage;
 use remem_core::{
     Batch, EventBody, Idempotency, Permission, Precondition, Record, RecordBody, RecordKind,
-    Rejection, Ties, Timestamp,
+    RecordLinks, Rejection, Timestamp,
 };
-use remem_store::{Outcome, StoreError};
+use remem_store::{ChangeOutcome, StoreError};
 use serde_json::{Map, Value, json};
 
 /// One version of a file.
 #[derive(Clone, PartialEq)]
-pub struct File {
+pub struct FileView {
     /// The path of the file.
     pub path: String,
     /// The text of the file, redacted.
@@ -35,7 +35,7 @@ pub struct File {
 }
 
 // Prints no text: a file can be as private as a memory.
-impl std::fmt::Debug for File {
+impl std::fmt::Debug for FileView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("File")
             .field("version", &self.version)
@@ -60,7 +60,7 @@ pub struct FileInfo {
 
 /// The conditions of a write.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Conditions<'a> {
+pub struct WriteConditions<'a> {
     /// Write only if this ETag identifies the current version.
     pub if_match: Option<&'a str>,
     /// The idempotency key of the request.
@@ -68,36 +68,40 @@ pub struct Conditions<'a> {
 }
 
 /// The media type of a file if none is given.
-const CONTENT_TYPE: &str = "text/markdown";
+const DEFAULT_CONTENT_TYPE: &str = "text/markdown";
 /// Characters of the media type of a file.
 pub const CONTENT_TYPE_CHARS_MAX: usize = 100;
 /// Characters of the path of a file.
 pub const PATH_CHARS_MAX: usize = 256;
 /// How often a write without a condition is retried after a conflict.
-const TRIES: u32 = 16;
+const COMMIT_TRIES: u32 = 16;
 /// Bytes that are hashed in the time in which one byte is redacted: a low estimate, since it bounds
 /// the use of a CPU permit.
 const HASHED_PER_REDACTED: usize = 16;
 /// Files that a list has in memory at once.
-const LISTED_AT_ONCE: u32 = 16;
+const LIST_PAGE_SIZE: u32 = 16;
 
 impl Engine {
     /// Lists the tenant's files whose path begins with `prefix`, by path. Their texts are not
     /// returned, so they are not redacted, and few are in memory at a time.
-    pub async fn files(&self, caller: &Caller, prefix: &str) -> Result<Vec<FileInfo>, EngineError> {
+    pub async fn list_files(
+        &self,
+        caller: &Caller,
+        prefix: &str,
+    ) -> Result<Vec<FileInfo>, EngineError> {
         caller.require(Permission::WorkspaceRead)?;
         let tenant = caller.tenant();
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let mut files: Vec<FileInfo> = Vec::new();
         while files.len() < self.parts.policy.files_max {
             let after = files.last().map(|file| file.path.as_str());
             let store = &self.parts.store;
             let page = store
-                .records(tenant, RecordKind::File, prefix, after, LISTED_AT_ONCE)
+                .records(tenant, RecordKind::File, prefix, after, LIST_PAGE_SIZE)
                 .await?;
-            let last = page.len() < LISTED_AT_ONCE as usize;
-            let bytes = |record: &Record| cpu::of_map(&record.body) / HASHED_PER_REDACTED;
-            let info = |record| Ok::<_, EngineError>(self.info_of(caller, &rules, &record));
+            let last = page.len() < LIST_PAGE_SIZE as usize;
+            let bytes = |record: &Record| cpu::map_bytes(&record.body) / HASHED_PER_REDACTED;
+            let info = |record| Ok::<_, EngineError>(self.file_info(caller, &rules, &record));
             files.extend(self.parts.cpu.each(tenant, page, bytes, info).await?);
             if last {
                 break;
@@ -107,12 +111,12 @@ impl Engine {
     }
 
     /// Returns a file, in a version that is still stored, or the newest.
-    pub async fn file(
+    pub async fn get_file(
         &self,
         caller: &Caller,
         path: &str,
         version: Option<u64>,
-    ) -> Result<Option<File>, EngineError> {
+    ) -> Result<Option<FileView>, EngineError> {
         caller.require(Permission::WorkspaceRead)?;
         if !is_path(path) {
             return Ok(None);
@@ -139,13 +143,13 @@ impl Engine {
                     .await?
             }
         };
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let Some(found) = found else {
             return Ok(None);
         };
-        Ok(Some(File {
+        Ok(Some(FileView {
             path: path.to_owned(),
-            ..self.file_of(caller, &rules, found).await?
+            ..self.redacted_file(caller, &rules, found).await?
         }))
     }
 
@@ -156,16 +160,16 @@ impl Engine {
         path: &str,
         content: &str,
         content_type: Option<&str>,
-        conditions: Conditions<'_>,
-    ) -> Result<File, EngineError> {
+        conditions: WriteConditions<'_>,
+    ) -> Result<FileView, EngineError> {
         caller.require(Permission::WorkspaceWrite)?;
         if !is_path(path) {
             return Err(Rejection::MalformedName { field: "path" }.into());
         }
-        not_of_the_host(path, &[index::PATH, index::MARKDOWN_PATH])?;
-        let rules = self.rules(caller.tenant()).await?;
+        check_not_host_file(path, &[index::INDEX_PATH, index::MARKDOWN_PATH])?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         check_name(rules.redactor(), "path", path)?;
-        let content_type = content_type.unwrap_or(CONTENT_TYPE);
+        let content_type = content_type.unwrap_or(DEFAULT_CONTENT_TYPE);
         if content_type.chars().count() > CONTENT_TYPE_CHARS_MAX
             || content_type.chars().any(char::is_control)
         {
@@ -180,15 +184,15 @@ impl Engine {
         let idempotency = self.idempotency(
             "put-file",
             conditions.key,
-            &digest(path, &[content, content_type], conditions),
+            &file_digest(path, &[content, content_type], conditions),
         )?;
-        for _ in 0..TRIES {
+        for _ in 0..COMMIT_TRIES {
             let before = self
                 .parts
                 .store
                 .record(caller.tenant(), RecordKind::File, path)
                 .await?;
-            let allowed = matches(
+            let allowed = check_if_match(
                 sabotage!(
                     "if-match-is-ignored",
                     conditions.if_match,
@@ -198,30 +202,34 @@ impl Engine {
                 &etags,
             );
             let allowed = match &before {
-                None if allowed.is_ok() => self.room_for_a_file(caller).await,
+                None if allowed.is_ok() => self.check_file_room(caller).await,
                 _ => allowed,
             };
             if let Err(refusal) = allowed {
                 let replayed = self
-                    .first_answer(caller.tenant(), idempotency.as_ref())
+                    .replayed_commit(caller.tenant(), idempotency.as_ref())
                     .await?
                     .ok_or(refusal)?;
-                let version = replayed.outcomes.iter().find_map(recorded).unwrap_or(1);
+                let version = replayed
+                    .outcomes
+                    .iter()
+                    .find_map(recorded_version)
+                    .unwrap_or(1);
                 let record = Record {
                     kind: RecordKind::File,
                     key: path.to_owned(),
                     version,
                     at: replayed.at,
                     body: body.map().clone(),
-                    ties: Ties::default(),
+                    links: RecordLinks::default(),
                 };
-                return self.file_of(caller, &rules, record).await;
+                return self.redacted_file(caller, &rules, record).await;
             }
             match self
                 .write_file(caller, path, before.as_ref(), &body, idempotency.clone())
                 .await
             {
-                Ok(record) => return self.file_of(caller, &rules, record).await,
+                Ok(record) => return self.redacted_file(caller, &rules, record).await,
                 Err(EngineError::Store(StoreError::Conflict)) => {}
                 Err(other) => return Err(other),
             }
@@ -234,20 +242,20 @@ impl Engine {
         &self,
         caller: &Caller,
         path: &str,
-        conditions: Conditions<'_>,
+        conditions: WriteConditions<'_>,
     ) -> Result<bool, EngineError> {
         caller.require(Permission::WorkspaceWrite)?;
         if !is_path(path) {
             return Ok(false);
         }
         // The Markdown index may be deleted: it is written on request, and deleting it stops that.
-        not_of_the_host(path, &[index::PATH])?;
+        check_not_host_file(path, &[index::INDEX_PATH])?;
         let idempotency = self.idempotency(
             "delete-file",
             conditions.key,
-            &digest(path, &[], conditions),
+            &file_digest(path, &[], conditions),
         )?;
-        for _ in 0..TRIES {
+        for _ in 0..COMMIT_TRIES {
             let Some(before) = self
                 .parts
                 .store
@@ -255,28 +263,29 @@ impl Engine {
                 .await?
             else {
                 return Ok(self
-                    .first_answer(caller.tenant(), idempotency.as_ref())
+                    .replayed_commit(caller.tenant(), idempotency.as_ref())
                     .await?
                     .is_some());
             };
-            if let Err(conflict) = matches(conditions.if_match, Some(&before), &self.etags()) {
+            if let Err(conflict) = check_if_match(conditions.if_match, Some(&before), &self.etags())
+            {
                 return self
-                    .first_answer(caller.tenant(), idempotency.as_ref())
+                    .replayed_commit(caller.tenant(), idempotency.as_ref())
                     .await?
                     .map(|_| true)
                     .ok_or(conflict);
             }
             let now = self.now_for(caller.tenant()).await?;
             let mut batch = Batch::new(caller.tenant().clone(), now)
-                .by(caller.principal().clone())
+                .with_principal(caller.principal().clone())
                 .idempotent(idempotency.clone());
-            batch = batch.unset(
+            batch = batch.delete_record(
                 RecordKind::File,
                 path.to_owned(),
                 Precondition::Version(before.version),
             );
-            for version in self.kept(before.version)..=before.version {
-                batch = batch.unset(
+            for version in self.oldest_kept_version(before.version)..=before.version {
+                batch = batch.delete_record(
                     RecordKind::FileVersion,
                     version_key(path, version),
                     Precondition::None,
@@ -318,17 +327,17 @@ impl Engine {
         let mut body = Map::new();
         body.insert("content".to_owned(), json!(content));
         body.insert("contentType".to_owned(), json!(content_type));
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let admission = rules.admission(&policy, now);
         sabotage!(
             "files-are-not-redacted",
-            self.cleaned(caller.tenant(), &admission, body).await,
-            Ok(crate::jobs::own_words(body.into()))
+            self.redact_body(caller.tenant(), &admission, body).await,
+            Ok(crate::jobs::unredacted_body(body.into()))
         )
     }
 
     /// Fails if the tenant has too many files.
-    async fn room_for_a_file(&self, caller: &Caller) -> Result<(), EngineError> {
+    async fn check_file_room(&self, caller: &Caller) -> Result<(), EngineError> {
         let limit = self.parts.policy.files_max;
         let limit_u32 = u32::try_from(limit).unwrap_or(u32::MAX);
         let files = self
@@ -369,22 +378,22 @@ impl Engine {
             version,
         };
         let batch = Batch::new(caller.tenant().clone(), now)
-            .by(caller.principal().clone())
+            .with_principal(caller.principal().clone())
             .idempotent(idempotency)
-            .set(
+            .set_record(
                 RecordKind::File,
                 path.to_owned(),
                 precondition,
                 body.clone(),
             );
         let batch = self
-            .keep_version(batch, path, version, body.clone())
+            .add_version(batch, path, version, body.clone())
             .emit(EventBody::WorkspaceUpdated(event));
         let committed = self.parts.store.commit(batch).await?;
         let version = committed
             .outcomes
             .iter()
-            .find_map(recorded)
+            .find_map(recorded_version)
             .unwrap_or(version);
         Ok(Record {
             kind: RecordKind::File,
@@ -392,27 +401,27 @@ impl Engine {
             version,
             at: committed.at,
             body: body.map().clone(),
-            ties: Ties::default(),
+            links: RecordLinks::default(),
         })
     }
 
     /// Adds a version of a file to a batch, and the deletion of the version that is too old now.
-    pub(crate) fn keep_version(
+    pub(crate) fn add_version(
         &self,
         batch: Batch,
         path: &str,
         version: u64,
         body: RecordBody,
     ) -> Batch {
-        let batch = batch.set(
+        let batch = batch.set_record(
             RecordKind::FileVersion,
             version_key(path, version),
             Precondition::None,
             body,
         );
-        match self.kept(version) {
+        match self.oldest_kept_version(version) {
             1 => batch,
-            oldest => batch.unset(
+            oldest => batch.delete_record(
                 RecordKind::FileVersion,
                 version_key(path, oldest - 1),
                 Precondition::None,
@@ -421,12 +430,12 @@ impl Engine {
     }
 
     /// The oldest version that is kept when this one is the newest.
-    fn kept(&self, version: u64) -> u64 {
+    fn oldest_kept_version(&self, version: u64) -> u64 {
         version.saturating_sub(self.parts.policy.file_versions_max as u64) + 1
     }
 
     /// A file as a list shows it: its media type is redacted again; its text only enters the ETag.
-    fn info_of(&self, caller: &Caller, rules: &Rules, record: &Record) -> FileInfo {
+    fn file_info(&self, caller: &Caller, rules: &RedactionRules, record: &Record) -> FileInfo {
         let text = |name: &str| record.body.get(name).and_then(Value::as_str);
         let content_type = text("contentType").unwrap_or_default();
         let content_type = rules.redactor().clean(content_type, caller.shapes).text;
@@ -434,19 +443,19 @@ impl Engine {
             path: record.key.clone(),
             content_type: content_type.into_string(),
             version: record.version,
-            etag: self.etags().of(record.version, text("content")),
+            etag: self.etags().etag(record.version, text("content")),
             updated_at: record.at,
         }
     }
 
     /// A file redacted by the rules of today. Its ETag is that of the stored text: a secret that is
     /// registered later changes what is shown of a version, not which version it is.
-    async fn file_of(
+    async fn redacted_file(
         &self,
         caller: &Caller,
-        rules: &Rules,
+        rules: &RedactionRules,
         record: Record,
-    ) -> Result<File, EngineError> {
+    ) -> Result<FileView, EngineError> {
         let policy = self.policy_of(caller);
         let admission = rules.admission(&policy, record.at);
         let stored = record.body.get("content").and_then(Value::as_str);
@@ -457,9 +466,9 @@ impl Engine {
             }
             _ => (record.key.clone(), record.version),
         };
-        let etag = self.etags().of(version, stored);
+        let etag = self.etags().etag(version, stored);
         let redacted = self
-            .cleaned(caller.tenant(), &admission, record.body)
+            .redact_body(caller.tenant(), &admission, record.body)
             .await?;
         let text = |name: &str| {
             redacted
@@ -469,7 +478,7 @@ impl Engine {
                 .unwrap_or_default()
                 .to_owned()
         };
-        Ok(File {
+        Ok(FileView {
             path,
             content: text("content"),
             content_type: text("contentType"),
@@ -481,7 +490,7 @@ impl Engine {
 
     /// The key for ETags of this host.
     fn etags(&self) -> Etags {
-        Etags(self.parts.key.derive("remembrancer etag v1"))
+        Etags(self.parts.host_key.derive("remembrancer etag v1"))
     }
 }
 
@@ -490,7 +499,7 @@ impl Engine {
 struct Etags([u8; 32]);
 
 impl Etags {
-    fn of(&self, version: u64, content: Option<&str>) -> String {
+    fn etag(&self, version: u64, content: Option<&str>) -> String {
         let content = content.unwrap_or_default().as_bytes();
         let digest = blake3::keyed_hash(&self.0, content).to_hex();
         format!("\"{version}-{}\"", &digest[..16])
@@ -498,8 +507,8 @@ impl Etags {
 }
 
 /// Digest of a write request, for its idempotency key.
-fn digest(path: &str, texts: &[&str], conditions: Conditions<'_>) -> Digest {
-    let mut digest = Digest::default();
+fn file_digest(path: &str, texts: &[&str], conditions: WriteConditions<'_>) -> RequestDigest {
+    let mut digest = RequestDigest::default();
     digest.part(path.as_bytes());
     digest.part(conditions.if_match.unwrap_or_default().as_bytes());
     texts.iter().for_each(|text| digest.part(text.as_bytes()));
@@ -507,8 +516,8 @@ fn digest(path: &str, texts: &[&str], conditions: Conditions<'_>) -> Digest {
 }
 
 /// The version of the record that a commit wrote.
-fn recorded(outcome: &Outcome) -> Option<u64> {
-    if let Outcome::Recorded { version, .. } = outcome {
+fn recorded_version(outcome: &ChangeOutcome) -> Option<u64> {
+    if let ChangeOutcome::Recorded { version, .. } = outcome {
         Some(*version)
     } else {
         None
@@ -516,7 +525,7 @@ fn recorded(outcome: &Outcome) -> Option<u64> {
 }
 
 /// Fails for the files of the archives' index: everyone reads them, so no caller may write them.
-fn not_of_the_host(path: &str, host_files: &[&str]) -> Result<(), Rejection> {
+fn check_not_host_file(path: &str, host_files: &[&str]) -> Result<(), Rejection> {
     if sabotage!(
         "callers-write-the-index-of-archives",
         host_files.contains(&path),
@@ -556,7 +565,7 @@ pub(crate) fn version_key(path: &str, version: u64) -> String {
 
 /// Fails unless an `If-Match` condition holds. Quotes and weakness of ETags are ignored. `*`
 /// matches any version.
-fn matches(
+fn check_if_match(
     if_match: Option<&str>,
     file: Option<&Record>,
     etags: &Etags,
@@ -568,7 +577,7 @@ fn matches(
     let content = file
         .and_then(|record| record.body.get("content"))
         .and_then(Value::as_str);
-    let current_etag = etags.of(current, content);
+    let current_etag = etags.etag(current, content);
     let bare = |tag: &str| {
         tag.trim()
             .trim_start_matches("W/")

@@ -5,11 +5,11 @@ use crate::caller::Caller;
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::recall::within_bytes;
+use crate::read::count_within_bytes;
 use remem_core::admission::check_name;
 use remem_core::sabotage;
 use remem_core::{Batch, Permission, Rejection, Revision, RuleId, WorldId};
-use remem_store::{Outcome, Rule};
+use remem_store::{ChangeOutcome, WorldRule};
 
 /// A rule to be written.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct NewRule {
 
 impl Engine {
     /// Parses the name of a world that can have rules.
-    fn world(name: &str) -> Result<WorldId, Rejection> {
+    fn parse_world(name: &str) -> Result<WorldId, Rejection> {
         let world = WorldId::parse(name).ok_or(Rejection::MalformedName { field: "world" })?;
         if world.is_none() {
             Err(Rejection::Invalid {
@@ -42,7 +42,7 @@ impl Engine {
         rules: Vec<NewRule>,
     ) -> Result<Revision, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let world = Engine::world(world)?;
+        let world = Engine::parse_world(world)?;
         let limit = self.parts.policy.batch_entries_max;
         let count = rules.len();
         if count == 0 {
@@ -58,24 +58,25 @@ impl Engine {
             .into());
         }
         let now = self.now_for(caller.tenant()).await?;
-        let redaction = self.rules(caller.tenant()).await?;
+        let redaction = self.redaction_rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         check_name(redaction.redactor(), "world", world.as_str())?;
         let admission = redaction.admission(&policy, now);
-        let bytes = |rule: &NewRule| cpu::of_text(&rule.id) + cpu::of_text(&rule.body);
+        let bytes = |rule: &NewRule| cpu::text_bytes(&rule.id) + cpu::text_bytes(&rule.body);
         let admit = |rule: NewRule| {
             let id = RuleId::parse(&rule.id).ok_or(Rejection::MalformedName { field: "ruleId" })?;
             check_name(redaction.redactor(), "ruleId", id.as_str())?;
-            Ok::<_, Rejection>((id, admission.rule(&rule.body)?))
+            Ok::<_, Rejection>((id, admission.admit_rule(&rule.body)?))
         };
         let admitted = self
             .parts
             .cpu
             .each(caller.tenant(), rules, bytes, admit)
             .await?;
-        let empty = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let empty =
+            Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
         let batch = admitted.into_iter().fold(empty, |batch, (id, body)| {
-            batch.rule(world.clone(), id, Some(body))
+            batch.set_rule(world.clone(), id, Some(body))
         });
         Ok(self.parts.store.commit(batch).await?.revision)
     }
@@ -96,10 +97,10 @@ impl Engine {
         };
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(caller.tenant().clone(), now)
-            .by(caller.principal().clone())
-            .rule(world, id, None);
+            .with_principal(caller.principal().clone())
+            .set_rule(world, id, None);
         let committed = self.parts.store.commit(batch).await?;
-        if committed.outcomes.first() == Some(&Outcome::Nothing) {
+        if committed.outcomes.first() == Some(&ChangeOutcome::NoChange) {
             Err(EngineError::NotFound("rule"))
         } else {
             Ok(committed.revision)
@@ -113,7 +114,7 @@ impl Engine {
         world: &str,
         after: Option<&str>,
         limit: Option<u32>,
-    ) -> Result<(Vec<Rule>, bool), EngineError> {
+    ) -> Result<(Vec<WorldRule>, bool), EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let Some(world) = WorldId::parse(world) else {
             return Ok((Vec::new(), false));
@@ -130,9 +131,9 @@ impl Engine {
                 limit.saturating_add(1),
             )
             .await?;
-        let size = |rule: &Rule| rule.body.len();
+        let size = |rule: &WorldRule| rule.body.len();
         let bytes_max = self.parts.policy.page_bytes_max;
-        let fitting = within_bytes(&found, size, bytes_max).min(limit as usize);
+        let fitting = count_within_bytes(&found, size, bytes_max).min(limit as usize);
         let more = found.len() > fitting;
         found.truncate(fitting);
         Ok((self.review_rules(caller, found).await?, more))
@@ -143,23 +144,23 @@ impl Engine {
     async fn review_rules(
         &self,
         caller: &Caller,
-        found: Vec<Rule>,
-    ) -> Result<Vec<Rule>, EngineError> {
-        let redaction = self.rules(caller.tenant()).await?;
+        found: Vec<WorldRule>,
+    ) -> Result<Vec<WorldRule>, EngineError> {
+        let redaction = self.redaction_rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let admission = redaction.admission(&policy, self.now());
-        let review = |mut rule: Rule| {
-            let redacted = admission.rule_again(&rule.body).as_str().to_owned();
+        let review = |mut rule: WorldRule| {
+            let redacted = admission.readmit_rule(&rule.body).as_str().to_owned();
             sabotage!("late-secrets-show-in-rules", rule.body = redacted);
             Ok::<_, EngineError>(rule)
         };
-        let bytes = |rule: &Rule| cpu::of_text(&rule.body);
+        let bytes = |rule: &WorldRule| cpu::text_bytes(&rule.body);
         let cpu = &self.parts.cpu;
         cpu.each(caller.tenant(), found, bytes, review).await
     }
 
     /// Returns the rule that a text restates, if any: a put of that text would be refused.
-    pub async fn check_rule(
+    pub async fn find_restated_rule(
         &self,
         caller: &Caller,
         world: &str,
@@ -182,7 +183,7 @@ impl Engine {
         Ok(self
             .parts
             .store
-            .shadowed(caller.tenant(), &world, text)
+            .restated_rule(caller.tenant(), &world, text)
             .await?)
     }
 }

@@ -2,19 +2,19 @@
 
 use crate::caller::Caller;
 use crate::cpu;
-use crate::engine::{Digest, Engine};
+use crate::engine::{Engine, RequestDigest};
 use crate::error::EngineError;
-use remem_core::entry::RevRange;
+use remem_core::entry::RevisionRange;
 use remem_core::sabotage;
 use remem_core::{
     Admitted, Batch, Draft, Entry, EntryId, Facets, Idempotency, Permission, Rejection, Revision,
     Scope, TenantId, Timestamp,
 };
-use remem_store::{Committed, Outcome};
+use remem_store::{ChangeOutcome, CommitResult};
 
 /// The result of a put.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct PutResult {
     /// The stored entries, in the order of the request.
     pub entries: Vec<Entry>,
     /// Revision of this write: a read at this revision, on any node, sees it.
@@ -25,18 +25,18 @@ pub struct Stored {
 
 /// The result of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deleted {
+pub struct DeleteResult {
     /// Revision of this write: a read at this revision, on any node, sees it.
     pub revision: Revision,
     /// Whether this repeats the answer to an earlier request with the same idempotency key.
     pub replayed: bool,
     /// Whether the text is still stored, because the history of an action refers to it.
-    pub held: bool,
+    pub text_retained: bool,
 }
 
 /// The result of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportResult {
     /// How many entries were stored.
     pub imported: u64,
     /// How many entries were skipped because their id is, or once was, in use.
@@ -53,17 +53,17 @@ impl Engine {
         memory_ref: &str,
         drafts: Vec<Draft>,
         key: Option<&str>,
-    ) -> Result<Stored, EngineError> {
+    ) -> Result<PutResult, EngineError> {
         sabotage!(
             "scope-not-checked",
             caller.require(Permission::MemoryWrite)?
         );
         let scope = caller.scope_to_write(memory_ref)?;
-        self.check_size(&drafts)?;
+        self.check_batch_size(&drafts)?;
         // A batch of one and a single put are the same operation: a client may retry one as the
         // other.
-        let idempotency = self.idempotency("put", key, &digest(&scope, &drafts))?;
-        let drafts = caller.vouch_for(drafts)?;
+        let idempotency = self.idempotency("put", key, &put_digest(&scope, &drafts))?;
+        let drafts = caller.with_trust(drafts)?;
         let now = self.now_for(caller.tenant()).await?;
         let again = idempotency.is_some().then(|| drafts.clone());
         let rejection = match self
@@ -76,7 +76,7 @@ impl Engine {
         // An entry stored by the first request may have expired since. The repetition still gets
         // the first answer, computed as of the instant of the first request.
         let first = self
-            .first_answer(caller.tenant(), idempotency.as_ref())
+            .replayed_commit(caller.tenant(), idempotency.as_ref())
             .await?;
         match first.zip(again) {
             Some((first, drafts)) => {
@@ -95,33 +95,33 @@ impl Engine {
         drafts: Vec<Draft>,
         idempotency: Option<Idempotency>,
         now: Timestamp,
-    ) -> Result<Stored, EngineError> {
-        let (profile, drafts) = self.shape(caller, scope, drafts, now).await?;
-        if !Engine::is_plain(&drafts) {
+    ) -> Result<PutResult, EngineError> {
+        let (profile, drafts) = self.shape_drafts(caller, scope, drafts, now).await?;
+        if !Engine::need_no_placement(&drafts) {
             let (placed_entries, committed) = self
-                .put_placed(caller, scope, (&profile, &drafts), (idempotency, now))
+                .put_with_placement(caller, scope, (&profile, &drafts), (idempotency, now))
                 .await?;
             metrics::counter!("remem_entries_written_total").increment(placed_entries.len() as u64);
-            self.has_new_entries(&scope.tenant);
+            self.mark_new_entries(&scope.tenant);
             let revision = committed.revision;
             let replayed = committed.replayed;
-            return Ok(Stored {
-                entries: Engine::kept_entries(placed_entries, &committed),
+            return Ok(PutResult {
+                entries: Engine::entries_of_put(placed_entries, &committed),
                 revision,
                 replayed,
             });
         }
         let admitted = self.admit(caller, scope, drafts, now).await?;
         let mut batch = Batch::new(scope.tenant.clone(), now)
-            .by(caller.principal().clone())
+            .with_principal(caller.principal().clone())
             .idempotent(idempotency);
         for draft in &admitted {
             batch = batch.put(self.parts.ids.entry(), draft.clone());
         }
         let committed = self.parts.store.commit(batch).await?;
         metrics::counter!("remem_entries_written_total").increment(admitted.len() as u64);
-        self.has_new_entries(&scope.tenant);
-        Ok(stored(admitted, &committed))
+        self.mark_new_entries(&scope.tenant);
+        Ok(put_result(admitted, &committed))
     }
 
     /// Stores entries under the ids that they had elsewhere. Ids that are in use are skipped, so an
@@ -131,14 +131,15 @@ impl Engine {
         caller: &Caller,
         memory_ref: &str,
         drafts: Vec<Draft>,
-    ) -> Result<Imported, EngineError> {
+    ) -> Result<ImportResult, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let scope = caller.scope_to_write(memory_ref)?;
-        self.check_size(&drafts)?;
-        let drafts = caller.vouch_for(drafts)?;
+        self.check_batch_size(&drafts)?;
+        let drafts = caller.with_trust(drafts)?;
         let now = self.now_for(caller.tenant()).await?;
         let admitted = self.admit(caller, &scope, drafts, now).await?;
-        let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone());
+        let mut batch =
+            Batch::new(scope.tenant.clone(), now).with_principal(caller.principal().clone());
         for draft in admitted {
             let origin = draft.origin().ok_or(Rejection::Invalid {
                 field: "id",
@@ -150,12 +151,12 @@ impl Engine {
         let skipped = committed
             .outcomes
             .iter()
-            .filter(|o| **o == Outcome::Nothing)
+            .filter(|o| **o == ChangeOutcome::NoChange)
             .count() as u64;
         let imported = committed.outcomes.len() as u64 - skipped;
         metrics::counter!("remem_entries_written_total").increment(imported);
-        self.has_new_entries(caller.tenant());
-        Ok(Imported {
+        self.mark_new_entries(caller.tenant());
+        Ok(ImportResult {
             imported,
             skipped,
             revision: committed.revision,
@@ -170,7 +171,7 @@ impl Engine {
         memory_ref: &str,
         id: &str,
         key: Option<&str>,
-    ) -> Result<Deleted, EngineError> {
+    ) -> Result<DeleteResult, EngineError> {
         sabotage!(
             "scope-not-checked",
             caller.require(Permission::MemoryWrite)?
@@ -178,42 +179,44 @@ impl Engine {
         let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else {
             return Err(EngineError::NotFound("entry"));
         };
-        let mut body = Digest::default();
+        let mut body = RequestDigest::default();
         body.part(scope.memory_ref.as_str().as_bytes());
         body.part(id.as_str().as_bytes());
         let idempotency = self.idempotency("delete", key, &body)?;
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(scope.tenant, now)
-            .by(caller.principal().clone())
+            .with_principal(caller.principal().clone())
             .idempotent(idempotency)
             .delete(scope.memory_ref, id);
         let committed = self.parts.store.commit(batch).await?;
         let held = match committed.outcomes.first() {
-            Some(Outcome::Removed) => false,
-            Some(Outcome::Held) => true,
+            Some(ChangeOutcome::Removed) => false,
+            Some(ChangeOutcome::TextHeld) => true,
             _ => return Err(EngineError::NotFound("entry")),
         };
         if !committed.replayed {
             metrics::counter!("remem_entries_deleted_total").increment(1);
         }
-        Ok(Deleted {
+        Ok(DeleteResult {
             revision: committed.revision,
             replayed: committed.replayed,
-            held,
+            text_retained: held,
         })
     }
 
     /// Marks the tenant's new entries for the passes that read commitments out of them and embed
     /// them. They run at their next period: nothing needs to be woken for it.
-    pub(crate) fn has_new_entries(&self, tenant: &TenantId) {
-        self.passes.again(crate::passes::infer::NAME, tenant);
+    pub(crate) fn mark_new_entries(&self, tenant: &TenantId) {
+        self.pass_log
+            .mark_pending(crate::passes::infer::NAME, tenant);
         if self.parts.embedders.current.is_some() {
-            self.passes.again(crate::passes::embed::NAME, tenant);
+            self.pass_log
+                .mark_pending(crate::passes::embed::NAME, tenant);
         }
     }
 
     /// Refuses an empty batch and one with too many entries.
-    fn check_size(&self, drafts: &[Draft]) -> Result<(), Rejection> {
+    fn check_batch_size(&self, drafts: &[Draft]) -> Result<(), Rejection> {
         let limit = self.parts.policy.batch_entries_max;
         match drafts.len() {
             0 => Err(Rejection::Empty { field: "entries" }),
@@ -236,12 +239,12 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Vec<Admitted>, EngineError> {
         let policy = self.policy_of(caller);
-        let rules = self.rules(&scope.tenant).await?;
+        let rules = self.redaction_rules(&scope.tenant).await?;
         let admission = rules.admission(&policy, now);
         let admit = |draft| admission.admit(scope, draft);
         self.parts
             .cpu
-            .each(&scope.tenant, drafts, cpu::of_draft, admit)
+            .each(&scope.tenant, drafts, cpu::draft_bytes, admit)
             .await
     }
 }
@@ -249,21 +252,24 @@ impl Engine {
 /// The result of a put, with the entries as they were stored. On a replay the texts come from the
 /// repeated request, which is the same as the first. So the first answer can be given again without
 /// storing a copy of it, even after the entry was deleted.
-fn stored(admitted: Vec<Admitted>, committed: &Committed) -> Stored {
+fn put_result(admitted: Vec<Admitted>, committed: &CommitResult) -> PutResult {
     let entries = admitted
         .into_iter()
         .zip(&committed.outcomes)
         .filter_map(|(draft, outcome)| match outcome {
-            Outcome::Stored { id, created_at } => {
-                Some(entry_of(draft, id, *created_at, committed.revision))
-            }
-            Outcome::Recorded { .. }
-            | Outcome::Done
-            | Outcome::Removed
-            | Outcome::Held
-            | Outcome::Nothing => None,
+            ChangeOutcome::Stored { id, created_at } => Some(entry_from_admitted(
+                draft,
+                id,
+                *created_at,
+                committed.revision,
+            )),
+            ChangeOutcome::Recorded { .. }
+            | ChangeOutcome::Done
+            | ChangeOutcome::Removed
+            | ChangeOutcome::TextHeld
+            | ChangeOutcome::NoChange => None,
         });
-    Stored {
+    PutResult {
         entries: entries.collect(),
         revision: committed.revision,
         replayed: committed.replayed,
@@ -271,7 +277,7 @@ fn stored(admitted: Vec<Admitted>, committed: &Committed) -> Stored {
 }
 
 /// Builds the entry that a commit stored from the draft that was admitted.
-pub(crate) fn entry_of(
+pub(crate) fn entry_from_admitted(
     draft: Admitted,
     id: &EntryId,
     created_at: Timestamp,
@@ -290,17 +296,17 @@ pub(crate) fn entry_of(
         tier: draft.tier(),
         typology: draft.typology(),
         facets: draft.facets().clone(),
-        visible: RevRange {
+        visible: RevisionRange {
             from: revision,
             to: None,
         },
-        scan: draft.scan(),
+        redaction_fingerprint: draft.redaction_fingerprint(),
     }
 }
 
 /// Digest of a put request, for its idempotency key.
-fn digest(scope: &Scope, drafts: &[Draft]) -> Digest {
-    let mut digest = Digest::default();
+fn put_digest(scope: &Scope, drafts: &[Draft]) -> RequestDigest {
+    let mut digest = RequestDigest::default();
     digest.part(scope.memory_ref.as_str().as_bytes());
     for draft in drafts {
         digest.part(draft.content.as_bytes());
@@ -319,7 +325,7 @@ fn digest(scope: &Scope, drafts: &[Draft]) -> Digest {
         // A draft without facets has the digest that it always had: a retry may come from before an
         // upgrade.
         if draft.facets != Facets::default() {
-            facets(&mut digest, &draft.facets);
+            add_facets(&mut digest, &draft.facets);
         }
         digest.part(&(draft.subjects.len() as u64).to_le_bytes());
         for subject in &draft.subjects {
@@ -333,7 +339,7 @@ fn digest(scope: &Scope, drafts: &[Draft]) -> Digest {
 }
 
 /// Adds the facets of a draft to the digest of its request.
-fn facets(digest: &mut Digest, facets: &Facets) {
+fn add_facets(digest: &mut RequestDigest, facets: &Facets) {
     let names = [
         facets.session.as_ref().map(|id| id.as_str()),
         facets.interaction.as_ref().map(|id| id.as_str()),

@@ -1,23 +1,23 @@
 //! Asks all questions of a dataset in one way, and scores the hits of each.
 
-use crate::cli::Unit;
-use crate::dataset::Question;
-use crate::metrics::{Scores, judge};
+use crate::cli::EntryUnit;
+use crate::dataset::EvalQuestion;
+use crate::eval_host::{EvalHost, SearchSettings};
+use crate::metrics::{Scores, score};
 use crate::progress::bar;
-use crate::stand::{Stand, Way};
 use remem_core::recall::Signals;
 
 /// A search counts as relevant if evidence is among this many first hits.
-pub const TOP: usize = 10;
+pub const TOP_HITS: usize = 10;
 
 /// The result of one question.
-pub struct Asked {
+pub struct QuestionResult {
     /// The index of the question in the dataset.
     pub question: usize,
     /// The scores of the hits; `None` if there is nothing to find.
     pub scores: Option<Scores>,
     /// True if evidence is among the first ten hits.
-    pub holds: bool,
+    pub is_relevant: bool,
     /// The probability of that, as the host gave it.
     pub probability: f64,
     /// The signals that the probability was computed from.
@@ -30,13 +30,13 @@ pub struct Asked {
 
 /// Asks one question after the other, so that the measured time is that of the search alone.
 /// Questions that are answerable but have no evidence of this unit are left out.
-pub async fn all(
-    stand: &Stand,
-    questions: &[Question],
-    unit: Unit,
-    way: Way,
+pub async fn ask_all(
+    stand: &EvalHost,
+    questions: &[EvalQuestion],
+    unit: EntryUnit,
+    way: SearchSettings,
     k: u32,
-) -> anyhow::Result<Vec<Asked>> {
+) -> anyhow::Result<Vec<QuestionResult>> {
     let bar = bar(way.mode.as_str(), questions.len() as u64);
     let mut results = Vec::with_capacity(questions.len());
     for (place, question) in questions.iter().enumerate() {
@@ -46,15 +46,15 @@ pub async fn all(
             continue;
         }
         let answer = stand
-            .ask(question.memory, &question.text, way, k.max(TOP as u32))
+            .ask(question.memory, &question.text, way, k.max(TOP_HITS as u32))
             .await?;
-        let found: Vec<&str> = answer.found.iter().map(String::as_str).collect();
-        results.push(Asked {
+        let found: Vec<&str> = answer.hits.iter().map(String::as_str).collect();
+        results.push(QuestionResult {
             question: place,
-            scores: (!evidence.is_empty()).then(|| judge(&found, evidence, k as usize)),
-            holds: found
+            scores: (!evidence.is_empty()).then(|| score(&found, evidence, k as usize)),
+            is_relevant: found
                 .iter()
-                .take(TOP)
+                .take(TOP_HITS)
                 .any(|hit| evidence.iter().any(|id| id == hit)),
             probability: answer.probability,
             signals: answer.signals,

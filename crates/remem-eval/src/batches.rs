@@ -1,6 +1,6 @@
 //! Divides the entries of a dataset into batches that a host accepts.
 
-use crate::dataset::Text;
+use crate::dataset::EntryText;
 use anyhow::Context;
 use remem_core::entry::Origin;
 use remem_core::{Draft, EntryId};
@@ -11,7 +11,7 @@ const BATCH_ENTRIES: usize = 500;
 pub const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 /// The ranges of entries that fit into one request each.
-pub fn batches(texts: &[Text]) -> Vec<std::ops::Range<usize>> {
+pub fn batches(texts: &[EntryText]) -> Vec<std::ops::Range<usize>> {
     let mut ranges = Vec::new();
     let mut start = 0;
     let mut bytes = 0;
@@ -31,7 +31,7 @@ pub fn batches(texts: &[Text]) -> Vec<std::ops::Range<usize>> {
 }
 
 /// The drafts of a range of entries. The id of an entry is its index.
-pub fn drafts(texts: &[Text], range: std::ops::Range<usize>) -> anyhow::Result<Vec<Draft>> {
+pub fn drafts(texts: &[EntryText], range: std::ops::Range<usize>) -> anyhow::Result<Vec<Draft>> {
     let draft = |place: usize| {
         let id = EntryId::parse(&format!("{place:08}")).context("a number is an id")?;
         let origin = Some(Origin {

@@ -1,7 +1,7 @@
 //! The command line with its help texts. `recall` does the work.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use remem::Global;
+use remem::GlobalArgs;
 use std::path::PathBuf;
 
 /// Measures how well memory finds again.
@@ -9,18 +9,18 @@ use std::path::PathBuf;
 #[command(name = "remem-eval", version, about, propagate_version = true)]
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage.\n\
                   docs/evaluation.md explains the numbers.")]
-pub struct Cli {
+pub struct EvalCli {
     /// The options of every command of `remem`: those that choose the model, and `--json`, count.
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalArgs,
     /// What to measure.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: EvalCommand,
 }
 
 /// What can be measured.
 #[derive(Subcommand)]
-pub enum Command {
+pub enum EvalCommand {
     /// Put the entries of a dataset into a host of its own, ask its questions, and count how much
     /// of the evidence is found
     Recall(Recall),
@@ -44,14 +44,14 @@ pub struct Recall {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub k: u32,
     /// What becomes one entry
-    #[arg(long, value_enum, default_value_t = Unit::Turn)]
-    pub unit: Unit,
+    #[arg(long, value_enum, default_value_t = EntryUnit::Turn)]
+    pub unit: EntryUnit,
     /// Ways to search, separated by commas [default: lexical, and with a model semantic and hybrid]
     #[arg(long, value_enum, value_delimiter = ',')]
-    pub modes: Vec<WayName>,
+    pub modes: Vec<ModeName>,
     /// How to treat dates in a question
-    #[arg(long, value_enum, default_value_t = TimeName::Filter)]
-    pub time: TimeName,
+    #[arg(long, value_enum, default_value_t = TimeUseName::Filter)]
+    pub time: TimeUseName,
     /// Ask only so many questions, the first ones
     #[arg(long, value_name = "QUESTIONS")]
     pub limit: Option<usize>,
@@ -102,7 +102,7 @@ pub enum Format {
 
 /// The part of a dataset that becomes one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Unit {
+pub enum EntryUnit {
     /// What one speaker said at a time
     Turn,
     /// A whole session
@@ -111,7 +111,7 @@ pub enum Unit {
 
 /// The names of the search modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WayName {
+pub enum ModeName {
     /// By words
     Lexical,
     /// By meaning
@@ -122,7 +122,7 @@ pub enum WayName {
 
 /// The names of the uses of a time in a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TimeName {
+pub enum TimeUseName {
     /// Entries of that time come first where all else is alike
     Prefer,
     /// Only entries of that time count, if one of them answers

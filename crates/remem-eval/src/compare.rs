@@ -1,58 +1,59 @@
 //! The comparisons that an evaluation adds on request: misspelt words, uses of times, and the
 //! effect of each part of the ranking.
 
-use crate::dataset::Look;
+use crate::dataset::TextParts;
+use crate::eval_host::{EvalHost, SearchSettings};
 use crate::misspell;
 use crate::recall::Evaluation;
 use crate::report::Section;
-use crate::stand::{Stand, Way};
-use crate::tables::{self, Named};
-use remem_engine::search::{Mode, TimeUse};
+use crate::tables::{self, NamedResults};
+use remem_engine::search::{SearchMode, TimeUse};
 
 /// The variants of entry texts that leave one thing out.
-const WITHOUT: [(&str, Look); 3] = [
+const ABLATIONS: [(&str, TextParts); 3] = [
     (
         "without who",
-        Look {
+        TextParts {
             speaker: false,
-            ..Look::WHOLE
+            ..TextParts::ALL
         },
     ),
     (
         "without what was shared",
-        Look {
+        TextParts {
             caption: false,
-            ..Look::WHOLE
+            ..TextParts::ALL
         },
     ),
     (
         "without when",
-        Look {
+        TextParts {
             date: false,
-            ..Look::WHOLE
+            ..TextParts::ALL
         },
     ),
 ];
 
 impl Evaluation<'_> {
     /// Every mode, with each question unchanged, with a misspelt word, and without that word.
-    pub async fn misspelt(&self, stand: &Stand) -> anyhow::Result<Section> {
+    pub async fn misspelling_section(&self, stand: &EvalHost) -> anyhow::Result<Section> {
         let questions = &self.dataset.questions;
         let texts = [
             ("as asked", questions.clone()),
-            ("misspelt", misspell::misspelt(questions)),
-            ("without it", misspell::without(questions)),
+            ("misspelt", misspell::with_misspelling(questions)),
+            ("without it", misspell::without_longest_word(questions)),
         ];
         let mut answers = Vec::new();
         for &mode in &self.modes {
             for (name, questions) in &texts {
                 answers.push((
                     format!("{}, {name}", mode.as_str()),
-                    self.ask_these(stand, questions, self.way(mode)).await?,
+                    self.ask_questions(stand, questions, self.search_settings(mode))
+                        .await?,
                 ));
             }
         }
-        let ways: Vec<Named<'_>> = answers
+        let ways: Vec<NamedResults<'_>> = answers
             .iter()
             .map(|(name, asked)| (name.clone(), asked.as_slice()))
             .collect();
@@ -61,7 +62,7 @@ impl Evaluation<'_> {
     }
 
     /// The last mode, with each use of times.
-    pub async fn times(&self, stand: &Stand) -> anyhow::Result<Section> {
+    pub async fn times_section(&self, stand: &EvalHost) -> anyhow::Result<Section> {
         let mode = self.modes.last().copied().unwrap_or_default();
         let mut answers = Vec::new();
         for (name, time) in [
@@ -73,15 +74,15 @@ impl Evaluation<'_> {
                 format!("{}, {name}", mode.as_str()),
                 self.ask(
                     stand,
-                    Way {
+                    SearchSettings {
                         time,
-                        ..self.way(mode)
+                        ..self.search_settings(mode)
                     },
                 )
                 .await?,
             ));
         }
-        let ways: Vec<Named<'_>> = answers
+        let ways: Vec<NamedResults<'_>> = answers
             .iter()
             .map(|(name, asked)| (name.clone(), asked.as_slice()))
             .collect();
@@ -90,9 +91,9 @@ impl Evaluation<'_> {
 
     /// The spoken text alone, then with speaker, caption and date; each by every mode, without and
     /// with the influence of neighbouring entries.
-    pub async fn ablation(&self, whole: &Stand) -> anyhow::Result<Section> {
+    pub async fn ablation_section(&self, whole: &EvalHost) -> anyhow::Result<Section> {
         let plain = self
-            .stand(&self.dataset, Look::PLAIN, self.by_meaning())
+            .build_host(&self.dataset, TextParts::SPEECH_ONLY, self.needs_vectors())
             .await?
             .0;
         let mut answers = Vec::new();
@@ -105,9 +106,9 @@ impl Evaluation<'_> {
                     let asked = self
                         .ask(
                             stand,
-                            Way {
+                            SearchSettings {
                                 context,
-                                ..self.way(mode)
+                                ..self.search_settings(mode)
                             },
                         )
                         .await?;
@@ -115,21 +116,21 @@ impl Evaluation<'_> {
                 }
             }
         }
-        for (name, look) in WITHOUT {
-            let stand = self.stand(&self.dataset, look, false).await?.0;
+        for (name, look) in ABLATIONS {
+            let stand = self.build_host(&self.dataset, look, false).await?.0;
             answers.push((
                 format!("{name}: lexical, with neighbours"),
                 self.ask(
                     &stand,
-                    Way {
+                    SearchSettings {
                         context: true,
-                        ..self.way(Mode::Lexical)
+                        ..self.search_settings(SearchMode::Lexical)
                     },
                 )
                 .await?,
             ));
         }
-        let ways: Vec<Named<'_>> = answers
+        let ways: Vec<NamedResults<'_>> = answers
             .iter()
             .map(|(name, asked)| (name.clone(), asked.as_slice()))
             .collect();

@@ -2,7 +2,7 @@
 //! decides which parts of a turn become the text of an entry, here and nowhere else. May not read a
 //! format: each has a file of its own.
 
-use crate::cli::{Format, Unit};
+use crate::cli::{EntryUnit, Format};
 use crate::{jsonl, locomo, longmemeval};
 use anyhow::{Context, bail};
 use remem_core::Timestamp;
@@ -18,28 +18,28 @@ pub const TURN_MS: i64 = 30_000;
 #[derive(Default)]
 pub struct Dataset {
     /// The memories, each searched alone.
-    pub memories: Vec<Memory>,
-    pub questions: Vec<Question>,
+    pub memories: Vec<DatasetMemory>,
+    pub questions: Vec<EvalQuestion>,
     /// The number of questions whose evidence is not in the dataset.
     pub skipped: usize,
 }
 
 /// One memory of a dataset.
-pub struct Memory {
+pub struct DatasetMemory {
     /// Its turns, in the order of their sessions.
-    pub entries: Vec<Item>,
+    pub entries: Vec<DatasetTurn>,
 }
 
 /// One utterance of one speaker.
 #[derive(Clone)]
-pub struct Item {
+pub struct DatasetTurn {
     /// The id by which evidence refers to it.
     pub id: String,
     pub at: Timestamp,
     /// The session that it belongs to; empty if the dataset has none.
     pub session: String,
     /// The spoken or written text.
-    pub said: String,
+    pub text: String,
     pub speaker: Option<String>,
     /// The description of an image that was shared with it.
     pub caption: Option<String>,
@@ -49,7 +49,7 @@ pub struct Item {
 
 /// One question about a memory.
 #[derive(Clone)]
-pub struct Question {
+pub struct EvalQuestion {
     /// The index of its memory.
     pub memory: usize,
     pub text: String,
@@ -65,19 +65,19 @@ pub struct Question {
     pub at: Option<Timestamp>,
 }
 
-impl Question {
+impl EvalQuestion {
     /// The ids to be found if entries are of this unit.
-    pub fn evidence(&self, unit: Unit) -> &[String] {
+    pub fn evidence(&self, unit: EntryUnit) -> &[String] {
         match unit {
-            Unit::Turn => &self.evidence,
-            Unit::Session => &self.sessions,
+            EntryUnit::Turn => &self.evidence,
+            EntryUnit::Session => &self.sessions,
         }
     }
 }
 
 /// The parts of a turn that are in the text of its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct TextParts {
     /// The name of the speaker.
     pub speaker: bool,
     /// The description of a shared image.
@@ -86,15 +86,15 @@ pub struct Look {
     pub date: bool,
 }
 
-impl Look {
+impl TextParts {
     /// All parts of a turn.
-    pub const WHOLE: Look = Look {
+    pub const ALL: TextParts = TextParts {
         speaker: true,
         caption: true,
         date: true,
     };
     /// The spoken text only.
-    pub const PLAIN: Look = Look {
+    pub const SPEECH_ONLY: TextParts = TextParts {
         speaker: false,
         caption: false,
         date: false,
@@ -103,16 +103,16 @@ impl Look {
 
 /// The text of an entry that is to be stored.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Text {
+pub struct EntryText {
     /// The id by which evidence refers to it.
     pub id: String,
     pub at: Timestamp,
     pub text: String,
 }
 
-impl Item {
+impl DatasetTurn {
     /// The text of the turn's entry.
-    pub fn text(&self, look: Look) -> String {
+    pub fn text(&self, look: TextParts) -> String {
         let speaker = self
             .speaker
             .as_ref()
@@ -128,39 +128,39 @@ impl Item {
             .as_ref()
             .filter(|_| look.date)
             .map_or_else(String::new, |day| format!(" ({day})"));
-        format!("{speaker}{}{caption}{day}", self.said)
+        format!("{speaker}{}{caption}{day}", self.text)
     }
 }
 
-impl Memory {
+impl DatasetMemory {
     /// The texts of the memory's entries. Empty texts are left out.
-    pub fn texts(&self, unit: Unit, look: Look) -> Vec<Text> {
-        let of = |item: &Item, look| Text {
+    pub fn texts(&self, unit: EntryUnit, look: TextParts) -> Vec<EntryText> {
+        let of = |item: &DatasetTurn, look| EntryText {
             id: item.id.clone(),
             at: item.at,
             text: item.text(look),
         };
-        let mut texts: Vec<Text> = Vec::new();
+        let mut texts: Vec<EntryText> = Vec::new();
         match unit {
-            Unit::Turn => texts.extend(self.entries.iter().map(|item| of(item, look))),
-            Unit::Session => {
+            EntryUnit::Turn => texts.extend(self.entries.iter().map(|item| of(item, look))),
+            EntryUnit::Session => {
                 for turns in self.entries.chunk_by(|a, b| a.session == b.session) {
                     let said: Vec<String> = turns
                         .iter()
                         .map(|item| {
-                            item.text(Look {
+                            item.text(TextParts {
                                 date: false,
                                 ..look
                             })
                         })
                         .collect();
-                    let whole = turns.first().map(|first| Item {
-                        said: said.join("\n"),
+                    let whole = turns.first().map(|first| DatasetTurn {
+                        text: said.join("\n"),
                         speaker: None,
                         caption: None,
                         ..first.clone()
                     });
-                    texts.extend(whole.map(|whole| Text {
+                    texts.extend(whole.map(|whole| EntryText {
                         id: whole.session.clone(),
                         ..of(&whole, look)
                     }));
@@ -179,7 +179,7 @@ impl Dataset {
         let text = std::fs::read_to_string(file)
             .with_context(|| format!("cannot read {name} as UTF-8 text"))?;
         let format = if format == Format::Auto {
-            guess(file, &text)?
+            detect_format(file, &text)?
         } else {
             format
         };
@@ -196,7 +196,7 @@ impl Dataset {
     }
 
     /// The latest instant in the dataset.
-    pub fn last(&self) -> Timestamp {
+    pub fn latest_instant(&self) -> Timestamp {
         let said = self
             .memories
             .iter()
@@ -216,7 +216,7 @@ impl Dataset {
 }
 
 /// The index of the first id that occurs for the second time.
-pub fn twice<'a>(ids: impl Iterator<Item = &'a str>) -> Option<usize> {
+pub fn first_duplicate<'a>(ids: impl Iterator<Item = &'a str>) -> Option<usize> {
     let mut seen = HashSet::new();
     ids.enumerate()
         .find(|(_, id)| !seen.insert(*id))
@@ -225,7 +225,7 @@ pub fn twice<'a>(ids: impl Iterator<Item = &'a str>) -> Option<usize> {
 
 /// The error of reading a value, without its position: for a value that was parsed before, the
 /// position is unknown.
-pub fn flaw(error: &serde_json::Error) -> String {
+pub fn error_hint(error: &serde_json::Error) -> String {
     let hint = sabotage!(
         "an-error-tells-what-a-dataset-says",
         json_hint(error),
@@ -236,7 +236,7 @@ pub fn flaw(error: &serde_json::Error) -> String {
 }
 
 /// Detects the format of a file, by its name or by a field that only one format has.
-fn guess(file: &Path, text: &str) -> anyhow::Result<Format> {
+fn detect_format(file: &Path, text: &str) -> anyhow::Result<Format> {
     if file.extension().is_some_and(|end| end == "jsonl") {
         return Ok(Format::Jsonl);
     }

@@ -19,7 +19,7 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// Parses "1:56 pm on 8 May, 2023", as UTC: the dataset names no zone.
-pub fn spoken(text: &str) -> Option<Timestamp> {
+pub fn parse_locomo_date(text: &str) -> Option<Timestamp> {
     let (clock, date) = text.trim().split_once(" on ")?;
     let (clock, half) = clock.split_once(' ')?;
     let (hour, minute) = clock.split_once(':')?;
@@ -36,7 +36,7 @@ pub fn spoken(text: &str) -> Option<Timestamp> {
 }
 
 /// Parses "2023/05/20 (Sat) 02:21", as UTC.
-pub fn slashed(text: &str) -> Option<Timestamp> {
+pub fn parse_longmemeval_date(text: &str) -> Option<Timestamp> {
     let (date, rest) = text.trim().split_once(" (")?;
     let (_, clock) = rest.split_once(") ")?;
     let (year, date) = date.split_once('/')?;
@@ -53,7 +53,7 @@ fn instant(year: &str, month: &str, day: &str, hour: &str, minute: &str) -> Opti
 }
 
 /// Formats the day of an instant, as "8 May 2023".
-pub fn day(at: Timestamp) -> String {
+pub fn format_day(at: Timestamp) -> String {
     let text = at.rfc3339();
     let mut parts = text.split(['-', 'T']);
     let year = parts.next().unwrap_or_default();

@@ -2,9 +2,9 @@
 //! gradient descent, always from the same start, so that the same dataset gives the same constants.
 //! Pure.
 
-use crate::abstain::Told;
+use crate::calibration::Prediction;
 use remem_core::recall::Signals;
-use remem_core::recall::confidence::Row;
+use remem_core::recall::confidence::SignalWeights;
 use remem_core::sabotage;
 
 /// The number of signals of the probability: words, meaning, margin and size.
@@ -13,13 +13,13 @@ const STEPS: usize = 3_000;
 const RATE: f64 = 0.5;
 /// The strength of L2 regularisation, so that the weight of a signal which separates the samples
 /// cleanly does not grow for ever.
-const PULL: f64 = 1e-3;
+const REGULARISATION: f64 = 1e-3;
 /// The most folds of the cross-validation; a dataset with fewer memories has one fold for each.
 const FOLDS_MAX: usize = 10;
 
 /// The signals of a search, and whether its hits are relevant.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample {
+pub struct FitSample {
     /// The index of the memory that the question was made for.
     pub memory: usize,
     /// The signals, each from 0 to 1.
@@ -30,16 +30,16 @@ pub struct Sample {
 
 /// The parameters of a logistic regression.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Fitted {
+pub struct LogisticModel {
     /// The weight without any signal.
     pub bias: f64,
     /// The weights of the signals.
     pub weights: [f64; SIGNALS],
 }
 
-impl Sample {
+impl FitSample {
     /// Converts the signals of a search.
-    pub fn new(memory: usize, signals: &Signals, relevant: bool) -> Sample {
+    pub fn new(memory: usize, signals: &Signals, relevant: bool) -> FitSample {
         let of = |ppm: i64| ppm as f64 / 1e6;
         let signals = [
             signals.lexical,
@@ -48,7 +48,7 @@ impl Sample {
             signals.size,
         ]
         .map(of);
-        Sample {
+        FitSample {
             memory,
             signals,
             relevant,
@@ -56,9 +56,9 @@ impl Sample {
     }
 }
 
-impl Fitted {
+impl LogisticModel {
     /// The predicted probability of relevance.
-    pub fn tell(&self, signals: &[f64; SIGNALS]) -> f64 {
+    pub fn probability(&self, signals: &[f64; SIGNALS]) -> f64 {
         let weighted_sum: f64 = self
             .weights
             .iter()
@@ -69,14 +69,14 @@ impl Fitted {
     }
 
     /// The constants in the form of `remem-core`: in thousandths.
-    pub fn row(&self) -> Row {
+    pub fn row(&self) -> SignalWeights {
         #[expect(
             clippy::cast_possible_truncation,
             reason = "cut to what fits in the same line"
         )]
         let of = |weight: f64| (weight * 1e3).round().clamp(-1e6, 1e6) as i64;
         let [lexical, cosine, margin, size] = self.weights.map(of);
-        Row {
+        SignalWeights {
             bias: of(self.bias),
             lexical,
             cosine,
@@ -88,9 +88,9 @@ impl Fitted {
 
 /// Fits the constants to samples. Signals are normalised first; otherwise the weights of signals
 /// with a small range would be learned last.
-pub fn fit(samples: &[Sample]) -> Fitted {
+pub fn fit(samples: &[FitSample]) -> LogisticModel {
     if samples.is_empty() {
-        return Fitted::default();
+        return LogisticModel::default();
     }
     let count = samples.len() as f64;
     let mut means = [0.0; SIGNALS];
@@ -117,12 +117,12 @@ pub fn fit(samples: &[Sample]) -> Fitted {
         .iter()
         .map(|one| (scaled(&one.signals), f64::from(one.relevant)))
         .collect();
-    let mut fitted = Fitted::default();
+    let mut fitted = LogisticModel::default();
     for _ in 0..STEPS {
         let mut bias = 0.0;
         let mut slopes = [0.0; SIGNALS];
         for (signals, relevant) in &rows {
-            let off = fitted.tell(signals) - relevant;
+            let off = fitted.probability(signals) - relevant;
             bias += off;
             slopes
                 .iter_mut()
@@ -134,7 +134,9 @@ pub fn fit(samples: &[Sample]) -> Fitted {
             .weights
             .iter_mut()
             .zip(slopes)
-            .for_each(|(weight, slope)| *weight -= RATE * (slope / count + PULL * *weight));
+            .for_each(|(weight, slope)| {
+                *weight -= RATE * (slope / count + REGULARISATION * *weight)
+            });
     }
     for place in 0..SIGNALS {
         fitted.weights[place] = if spreads[place] > 1e-9 {
@@ -148,9 +150,9 @@ pub fn fit(samples: &[Sample]) -> Fitted {
 }
 
 /// Cross-validation: the predictions for each memory, by constants that were fitted to the others.
-pub fn crossed(samples: &[Sample]) -> Vec<Told> {
+pub fn cross_validate(samples: &[FitSample]) -> Vec<Prediction> {
     let memories = samples.iter().map(|one| one.memory + 1).max().unwrap_or(0);
-    let part = |one: &Sample| {
+    let part = |one: &FitSample| {
         if memories > FOLDS_MAX {
             one.memory % FOLDS_MAX
         } else {
@@ -159,7 +161,7 @@ pub fn crossed(samples: &[Sample]) -> Vec<Told> {
     };
     let mut predictions = Vec::with_capacity(samples.len());
     for fold in 0..memories.min(FOLDS_MAX) {
-        let (held, others): (Vec<Sample>, Vec<Sample>) =
+        let (held, others): (Vec<FitSample>, Vec<FitSample>) =
             samples.iter().partition(|one| part(one) == fold);
         let fitted = fit(sabotage!(
             "constants-are-tested-on-what-they-were-fitted-to",
@@ -168,7 +170,7 @@ pub fn crossed(samples: &[Sample]) -> Vec<Told> {
         ));
         predictions.extend(
             held.iter()
-                .map(|one| (fitted.tell(&one.signals), one.relevant)),
+                .map(|one| (fitted.probability(&one.signals), one.relevant)),
         );
     }
     predictions

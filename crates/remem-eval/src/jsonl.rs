@@ -2,7 +2,7 @@
 //! "session"?}` or a question `{"memory", "question", "evidence", "category"?, "answerable"?}`.
 //! Errors give the line and the kind of error, never contents.
 
-use crate::dataset::{Dataset, Item, Memory, Question, flaw};
+use crate::dataset::{Dataset, DatasetMemory, DatasetTurn, EvalQuestion, error_hint};
 use anyhow::{Context, anyhow, bail, ensure};
 use remem_wire::time::Instant;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
+struct EntryLine {
     memory: String,
     id: String,
     text: String,
@@ -23,7 +23,7 @@ struct Said {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct QuestionLine {
     memory: String,
     question: String,
     evidence: Vec<String>,
@@ -45,21 +45,21 @@ pub fn read(text: &str) -> anyhow::Result<Dataset> {
         .filter(|(_, line)| !line.trim().is_empty())
     {
         let place = || format!("line {number}");
-        let value: Value =
-            serde_json::from_str(line).map_err(|error| anyhow!("{}: {}", place(), flaw(&error)))?;
+        let value: Value = serde_json::from_str(line)
+            .map_err(|error| anyhow!("{}: {}", place(), error_hint(&error)))?;
         if value.get("question").is_some() {
             questions.push((
                 number,
-                Asked::deserialize(value)
-                    .map_err(|error| anyhow!("{}: {}", place(), flaw(&error)))?,
+                QuestionLine::deserialize(value)
+                    .map_err(|error| anyhow!("{}: {}", place(), error_hint(&error)))?,
             ));
             continue;
         }
-        let entry =
-            Said::deserialize(value).map_err(|error| anyhow!("{}: {}", place(), flaw(&error)))?;
+        let entry = EntryLine::deserialize(value)
+            .map_err(|error| anyhow!("{}: {}", place(), error_hint(&error)))?;
         let memory = *places.entry(entry.memory).or_insert(dataset.memories.len());
         if memory == dataset.memories.len() {
-            dataset.memories.push(Memory {
+            dataset.memories.push(DatasetMemory {
                 entries: Vec::new(),
             });
         }
@@ -71,11 +71,11 @@ pub fn read(text: &str) -> anyhow::Result<Dataset> {
             .at
             .with_context(|| format!("{}: `at` is missing", place()))?
             .0;
-        let item = Item {
+        let item = DatasetTurn {
             id: entry.id,
             at,
             session: entry.session,
-            said: entry.text,
+            text: entry.text,
             speaker: None,
             caption: None,
             day: None,
@@ -90,10 +90,10 @@ pub fn read(text: &str) -> anyhow::Result<Dataset> {
 }
 
 fn question(
-    asked: Asked,
+    asked: QuestionLine,
     places: &HashMap<String, usize>,
     ids: &HashMap<(usize, String), String>,
-) -> anyhow::Result<Question> {
+) -> anyhow::Result<EvalQuestion> {
     let memory = *places
         .get(&asked.memory)
         .context("no entry is of its memory")?;
@@ -112,7 +112,7 @@ fn question(
     } else {
         asked.category
     };
-    Ok(Question {
+    Ok(EvalQuestion {
         memory,
         text: asked.question,
         evidence: asked.evidence,

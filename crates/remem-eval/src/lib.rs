@@ -7,16 +7,18 @@
 //!
 //! It is a library for the sake of its tests; no other crate may use it.
 
-pub mod abstain;
 pub mod ask;
 pub mod batches;
+pub mod caching_embedder;
+pub mod calibration;
 pub mod cli;
 mod compare;
 pub mod dataset;
 pub mod dates;
+pub mod eval_host;
 pub mod fit;
 pub mod jsonl;
-pub mod judged;
+pub mod judged_answers;
 pub mod locomo;
 pub mod longmemeval;
 pub mod metrics;
@@ -24,16 +26,14 @@ pub mod misspell;
 mod probability;
 mod progress;
 mod recall;
-pub mod remember;
 pub mod report;
-pub mod stand;
 pub mod tables;
 
-use cli::{Cli, Command};
+use cli::{EvalCli, EvalCommand};
 
 /// Runs the command that was given on the command line.
-pub async fn run(cli: &Cli) -> anyhow::Result<()> {
+pub async fn run(cli: &EvalCli) -> anyhow::Result<()> {
     match &cli.command {
-        Command::Recall(recall) => Box::pin(recall::run(&cli.global, recall)).await,
+        EvalCommand::Recall(recall) => Box::pin(recall::run(&cli.global, recall)).await,
     }
 }

@@ -1,7 +1,9 @@
 //! LoCoMo: conversations of two people over many sessions, with questions and the turns that answer
 //! them. Errors give the position and the kind of error, never contents.
 
-use crate::dataset::{Dataset, Item, Memory, Question, TURN_MS, flaw, twice};
+use crate::dataset::{
+    Dataset, DatasetMemory, DatasetTurn, EvalQuestion, TURN_MS, error_hint, first_duplicate,
+};
 use crate::dates;
 use anyhow::{Context, anyhow, bail};
 use remem_wire::error::json_hint;
@@ -21,7 +23,7 @@ const CATEGORIES: [&str; 5] = [
 pub const ADVERSARIAL: &str = "adversarial";
 
 #[derive(Deserialize)]
-struct Sample {
+struct LocomoSample {
     qa: Vec<Qa>,
     conversation: Map<String, Value>,
 }
@@ -35,7 +37,7 @@ struct Qa {
 }
 
 #[derive(Deserialize)]
-struct Turn {
+struct LocomoTurn {
     speaker: String,
     dia_id: String,
     text: String,
@@ -44,7 +46,7 @@ struct Turn {
 
 /// Reads the text of a file.
 pub fn read(text: &str) -> anyhow::Result<Dataset> {
-    let samples: Vec<Sample> =
+    let samples: Vec<LocomoSample> =
         serde_json::from_str(text).map_err(|error| anyhow!(json_hint(&error)))?;
     let mut dataset = Dataset::default();
     for (place, sample) in samples.into_iter().enumerate() {
@@ -87,7 +89,7 @@ pub fn read(text: &str) -> anyhow::Result<Dataset> {
                 .map(|&session| session.to_owned())
                 .collect();
             of.dedup();
-            dataset.questions.push(Question {
+            dataset.questions.push(EvalQuestion {
                 memory: place,
                 text: qa.question.clone(),
                 evidence,
@@ -97,13 +99,13 @@ pub fn read(text: &str) -> anyhow::Result<Dataset> {
                 at: None,
             });
         }
-        dataset.memories.push(Memory { entries });
+        dataset.memories.push(DatasetMemory { entries });
     }
     Ok(dataset)
 }
 
 /// The turns of all sessions, in the order of the sessions' numbers.
-fn turns(conversation: &Map<String, Value>) -> anyhow::Result<Vec<Item>> {
+fn turns(conversation: &Map<String, Value>) -> anyhow::Result<Vec<DatasetTurn>> {
     let number = |key: &str| {
         key.strip_prefix("session_")
             .and_then(|rest| rest.parse::<u32>().ok())
@@ -116,26 +118,26 @@ fn turns(conversation: &Map<String, Value>) -> anyhow::Result<Vec<Item>> {
     let mut items = Vec::new();
     for (number, value) in sessions {
         let name = format!("session_{number}");
-        let turns =
-            Vec::<Turn>::deserialize(value).map_err(|error| anyhow!("{name}: {}", flaw(&error)))?;
+        let turns = Vec::<LocomoTurn>::deserialize(value)
+            .map_err(|error| anyhow!("{name}: {}", error_hint(&error)))?;
         let begun = conversation
             .get(&format!("{name}_date_time"))
             .and_then(Value::as_str)
-            .and_then(dates::spoken);
+            .and_then(dates::parse_locomo_date);
         let begun = begun.with_context(|| {
             format!("{name}_date_time is no date like \"1:56 pm on 8 May, 2023\"")
         })?;
-        items.extend(turns.into_iter().zip(0..).map(|(turn, place)| Item {
+        items.extend(turns.into_iter().zip(0..).map(|(turn, place)| DatasetTurn {
             id: turn.dia_id,
             at: begun.plus_ms(TURN_MS * place),
             session: name.clone(),
-            said: turn.text,
+            text: turn.text,
             speaker: Some(turn.speaker),
             caption: turn.blip_caption,
-            day: Some(dates::day(begun)),
+            day: Some(dates::format_day(begun)),
         }));
     }
-    if let Some(place) = twice(items.iter().map(|item| item.id.as_str())) {
+    if let Some(place) = first_duplicate(items.iter().map(|item| item.id.as_str())) {
         bail!(
             "{}: its turns have a dia_id that is there already",
             items[place].session

@@ -2,7 +2,7 @@
 use remem_core::sabotage;
 
 /// The number of first hits that `recall_few` counts.
-pub const FEW: usize = 5;
+pub const FIRST_HITS: usize = 5;
 
 /// The scores of one question, or the means of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -23,7 +23,7 @@ pub struct Scores {
 
 /// Scores a list of hits. Hits after the k-th are not counted, and a hit that occurs twice counts
 /// once.
-pub fn judge(found: &[&str], evidence: &[String], k: usize) -> Scores {
+pub fn score(found: &[&str], evidence: &[String], k: usize) -> Scores {
     let mut first_of: Vec<usize> = Vec::new();
     for id in evidence {
         first_of.extend(
@@ -44,7 +44,7 @@ pub fn judge(found: &[&str], evidence: &[String], k: usize) -> Scores {
     let gain = |place: usize| 1.0 / (place as f64 + 2.0).log2();
     let best: f64 = (0..evidence.len().min(k)).map(gain).sum();
     Scores {
-        recall_few: within(FEW.min(k)) / wanted,
+        recall_few: within(FIRST_HITS.min(k)) / wanted,
         recall: there / wanted,
         all: f64::from(!evidence.is_empty() && first_of.len() == evidence.len()),
         any: f64::from(there > 0.0),

@@ -1,7 +1,7 @@
 //! Misspelt questions: one word of each, always the same one, in one of four ways that take turns.
 //! May not ask.
 
-use crate::dataset::Question;
+use crate::dataset::EvalQuestion;
 use std::ops::Range;
 
 /// The least length of a word that is misspelt.
@@ -9,23 +9,26 @@ const LETTERS_MIN: usize = 4;
 
 /// The same questions, each with its longest word misspelt. Questions without a word that is long
 /// enough stay as they are.
-pub fn misspelt(questions: &[Question]) -> Vec<Question> {
-    changed(questions, slip)
+pub fn with_misspelling(questions: &[EvalQuestion]) -> Vec<EvalQuestion> {
+    with_longest_word_changed(questions, misspell_word)
 }
 
 /// The same questions, each without that word.
-pub fn without(questions: &[Question]) -> Vec<Question> {
-    changed(questions, |_, _| String::new())
+pub fn without_longest_word(questions: &[EvalQuestion]) -> Vec<EvalQuestion> {
+    with_longest_word_changed(questions, |_, _| String::new())
 }
 
-fn changed(questions: &[Question], change: impl Fn(&str, usize) -> String) -> Vec<Question> {
-    let one = |(number, question): (usize, &Question)| {
+fn with_longest_word_changed(
+    questions: &[EvalQuestion],
+    change: impl Fn(&str, usize) -> String,
+) -> Vec<EvalQuestion> {
+    let one = |(number, question): (usize, &EvalQuestion)| {
         let mut text = question.text.clone();
         if let Some(place) = longest(&text) {
             let word = change(&text[place.clone()], number);
             text.replace_range(place, &word);
         }
-        Question {
+        EvalQuestion {
             text,
             ..question.clone()
         }
@@ -51,7 +54,7 @@ fn longest(text: &str) -> Option<Range<usize>> {
 
 /// Removes a letter, doubles it, replaces it by its successor, or swaps two letters; in the middle,
 /// where most spelling errors are.
-fn slip(word: &str, number: usize) -> String {
+fn misspell_word(word: &str, number: usize) -> String {
     let mut letters: Vec<u8> = word.bytes().collect();
     let middle = letters.len() / 2;
     match number % 4 {

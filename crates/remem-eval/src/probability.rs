@@ -1,24 +1,24 @@
 //! Measures the probability: every question is asked of its own memory and of a wrong one, where a
 //! memory is a whole one or a single session.
 
-use crate::ask::Asked;
-use crate::judged::{self, Apart, Judged};
+use crate::ask::QuestionResult;
+use crate::eval_host::{EvalHost, SearchSettings};
+use crate::judged_answers::{self, JudgedAnswer, SplitDataset};
 use crate::recall::Evaluation;
 use crate::report::Section;
-use crate::stand::{Stand, Way};
-use crate::tables::{self, Situation};
-use remem_engine::search::Mode;
+use crate::tables::{self, JudgedGroup};
+use remem_engine::search::SearchMode;
 
 impl Evaluation<'_> {
     /// The tables about the probability, from the answers of each mode and those of wrong memories.
     pub async fn probability(
         &self,
-        stand: &Stand,
-        answers: &[(Mode, Vec<Asked>)],
+        stand: &EvalHost,
+        answers: &[(SearchMode, Vec<QuestionResult>)],
     ) -> anyhow::Result<Vec<Section>> {
-        let apart = Apart::new(&self.dataset);
+        let apart = SplitDataset::new(&self.dataset);
         let sessions = if self.dataset.has_sessions() {
-            let made = self.stand(&apart.dataset, self.look, self.by_meaning());
+            let made = self.build_host(&apart.dataset, self.text_parts, self.needs_vectors());
             Some(made.await?.0)
         } else {
             None
@@ -29,7 +29,7 @@ impl Evaluation<'_> {
             ("with vectors", Vec::new()),
         ];
         for (mode, own) in answers {
-            let way = self.way(*mode);
+            let way = self.search_settings(*mode);
             let mut judged = vec![("whole", self.judge_memories(stand, own, way).await?)];
             if let Some(sessions) = &sessions {
                 let small = self.judge_sessions(sessions, &apart, way).await?;
@@ -38,9 +38,9 @@ impl Evaluation<'_> {
             for (memories, judged) in judged {
                 // The semantic mode shows how questions do that share no word with their answer, so
                 // it is pooled with the hybrid mode: one row of constants has to fit both.
-                let pool = &mut pooled[usize::from(*mode != Mode::Lexical)].1;
+                let pool = &mut pooled[usize::from(*mode != SearchMode::Lexical)].1;
                 pool.extend(&judged);
-                situations.push(Situation {
+                situations.push(JudgedGroup {
                     way: mode.as_str(),
                     memories,
                     judged,
@@ -62,30 +62,41 @@ impl Evaluation<'_> {
     /// The answers of the right memories, `own`, and those of the next memory to each question.
     async fn judge_memories(
         &self,
-        stand: &Stand,
-        own: &[Asked],
-        way: Way,
-    ) -> anyhow::Result<Vec<Judged>> {
+        stand: &EvalHost,
+        own: &[QuestionResult],
+        way: SearchSettings,
+    ) -> anyhow::Result<Vec<JudgedAnswer>> {
         let questions = &self.dataset.questions;
         let count = self.dataset.memories.len();
-        let elsewhere = judged::elsewhere(questions, |memory| (memory + 1) % count);
-        let away = self.ask_these(stand, &elsewhere, way).await?;
+        let elsewhere =
+            judged_answers::directed_at_other_memory(questions, |memory| (memory + 1) % count);
+        let away = self.ask_questions(stand, &elsewhere, way).await?;
         let of = |question: usize| questions[question].memory;
-        Ok([Judged::all(own, of), Judged::all(&away, of)].concat())
+        Ok([
+            JudgedAnswer::from_results(own, of),
+            JudgedAnswer::from_results(&away, of),
+        ]
+        .concat())
     }
 
     /// The same, with every session as a memory of its own.
     async fn judge_sessions(
         &self,
-        sessions: &Stand,
-        apart: &Apart,
-        way: Way,
-    ) -> anyhow::Result<Vec<Judged>> {
+        sessions: &EvalHost,
+        apart: &SplitDataset,
+        way: SearchSettings,
+    ) -> anyhow::Result<Vec<JudgedAnswer>> {
         let questions = &apart.dataset.questions;
-        let own = self.ask_these(sessions, questions, way).await?;
-        let elsewhere = judged::elsewhere(questions, |session| apart.other(session));
-        let away = self.ask_these(sessions, &elsewhere, way).await?;
-        let of = |question: usize| apart.whole(questions[question].memory);
-        Ok([Judged::all(&own, of), Judged::all(&away, of)].concat())
+        let own = self.ask_questions(sessions, questions, way).await?;
+        let elsewhere = judged_answers::directed_at_other_memory(questions, |session| {
+            apart.session_of_next_memory(session)
+        });
+        let away = self.ask_questions(sessions, &elsewhere, way).await?;
+        let of = |question: usize| apart.original_memory(questions[question].memory);
+        Ok([
+            JudgedAnswer::from_results(&own, of),
+            JudgedAnswer::from_results(&away, of),
+        ]
+        .concat())
     }
 }

@@ -1,22 +1,22 @@
 //! `remem-eval recall`: reads a dataset, stores it in a host of its own, asks the questions, and
 //! shows the results.
 
-use crate::ask::{self, Asked};
-use crate::cli::{Recall, TimeName, Unit, WayName};
-use crate::dataset::{Dataset, Look, Question};
-use crate::remember::Remembering;
+use crate::ask::{self, QuestionResult};
+use crate::caching_embedder::CachingEmbedder;
+use crate::cli::{EntryUnit, ModeName, Recall, TimeUseName};
+use crate::dataset::{Dataset, EvalQuestion, TextParts};
+use crate::eval_host::{Costs, EvalHost, SearchSettings};
 use crate::report::{self, Section};
-use crate::stand::{Costs, Stand, Way};
-use crate::tables::{self, Named};
+use crate::tables::{self, NamedResults};
 use anyhow::{Context, ensure};
-use remem::{Global, Settings, print_json};
+use remem::{GlobalArgs, Settings, print_json};
 use remem_engine::ports::Embedder;
-use remem_engine::search::{Mode, TimeUse};
+use remem_engine::search::{SearchMode, TimeUse};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Runs an evaluation and prints or writes its tables.
-pub async fn run(global: &Global, recall: &Recall) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, recall: &Recall) -> anyhow::Result<()> {
     let settings = Settings::load(global)?;
     let evaluation = Evaluation::new(&settings, recall)?;
     let sections = Box::pin(evaluation.run()).await?;
@@ -49,11 +49,11 @@ pub struct Evaluation<'a> {
     /// The options from the command line.
     pub recall: &'a Recall,
     pub dataset: Dataset,
-    embedder: Option<Arc<Remembering>>,
+    embedder: Option<Arc<CachingEmbedder>>,
     /// The search modes, which are measured one after the other.
-    pub modes: Vec<Mode>,
+    pub modes: Vec<SearchMode>,
     /// The parts of a turn that are in the text of its entry.
-    pub look: Look,
+    pub text_parts: TextParts,
 }
 
 impl<'a> Evaluation<'a> {
@@ -63,22 +63,26 @@ impl<'a> Evaluation<'a> {
             .questions
             .truncate(recall.limit.unwrap_or(usize::MAX));
         ensure!(
-            recall.unit == Unit::Turn || dataset.has_sessions(),
+            recall.unit == EntryUnit::Turn || dataset.has_sessions(),
             "the dataset does not say which session its entries are of"
         );
         let embedder = settings
             .embedder()?
-            .map(|model| Arc::new(Remembering::new(model)));
-        let asked: Vec<Mode> = recall.modes.iter().map(|&name| mode(name)).collect();
+            .map(|model| Arc::new(CachingEmbedder::new(model)));
+        let asked: Vec<SearchMode> = recall.modes.iter().map(|&name| mode(name)).collect();
         let modes = match (asked.is_empty(), embedder.is_some()) {
             (false, _) => asked,
-            (true, true) => vec![Mode::Lexical, Mode::Semantic, Mode::Hybrid],
-            (true, false) => vec![Mode::Lexical],
+            (true, true) => vec![
+                SearchMode::Lexical,
+                SearchMode::Semantic,
+                SearchMode::Hybrid,
+            ],
+            (true, false) => vec![SearchMode::Lexical],
         };
-        let without = modes.iter().all(|&mode| mode == Mode::Lexical);
+        let without = modes.iter().all(|&mode| mode == SearchMode::Lexical);
         let hint = "no model makes vectors here; install one with `remem model install`, or ask with --modes lexical";
         ensure!(embedder.is_some() || without, hint);
-        let look = Look {
+        let look = TextParts {
             speaker: !recall.no_speaker,
             caption: !recall.no_caption,
             date: !recall.no_date,
@@ -89,21 +93,21 @@ impl<'a> Evaluation<'a> {
             dataset,
             embedder,
             modes,
-            look,
+            text_parts: look,
         })
     }
 
     async fn run(&self) -> anyhow::Result<Vec<Section>> {
         let (stand, costs) = self
-            .stand(&self.dataset, self.look, self.by_meaning())
+            .build_host(&self.dataset, self.text_parts, self.needs_vectors())
             .await?;
-        let mut answers: Vec<(Mode, Vec<Asked>)> = Vec::new();
+        let mut answers: Vec<(SearchMode, Vec<QuestionResult>)> = Vec::new();
         for &mode in &self.modes {
-            answers.push((mode, self.ask(&stand, self.way(mode)).await?));
+            answers.push((mode, self.ask(&stand, self.search_settings(mode)).await?));
         }
         let k = self.recall.k;
         let questions = &self.dataset.questions;
-        let ways: Vec<Named<'_>> = answers
+        let ways: Vec<NamedResults<'_>> = answers
             .iter()
             .map(|(mode, asked)| (mode.as_str().to_owned(), asked.as_slice()))
             .collect();
@@ -120,27 +124,27 @@ impl<'a> Evaluation<'a> {
         ];
         // The latencies are measured by now, so vectors may come from the cache.
         if let Some(model) = &self.embedder {
-            model.answer();
+            model.enable_cache();
         }
         sections.push(tables::abstention(&ways, questions));
         if self.dataset.memories.len() > 1 {
             sections.extend(self.probability(&stand, &answers).await?);
         }
         if self.recall.times {
-            sections.push(self.times(&stand).await?);
+            sections.push(self.times_section(&stand).await?);
         }
         if self.recall.misspell {
-            sections.push(self.misspelt(&stand).await?);
+            sections.push(self.misspelling_section(&stand).await?);
         }
         if self.recall.ablation {
-            sections.push(self.ablation(&stand).await?);
+            sections.push(self.ablation_section(&stand).await?);
         }
         Ok(sections)
     }
 
     /// The search settings for a mode, as the command line says.
-    pub fn way(&self, mode: Mode) -> Way {
-        Way {
+    pub fn search_settings(&self, mode: SearchMode) -> SearchSettings {
+        SearchSettings {
             mode,
             time: time(self.recall.time),
             context: !self.recall.no_context,
@@ -148,18 +152,18 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Makes a host with a dataset in it, with or without vectors.
-    pub async fn stand(
+    pub async fn build_host(
         &self,
         dataset: &Dataset,
-        look: Look,
+        look: TextParts,
         vectors: bool,
-    ) -> anyhow::Result<(Stand, Costs)> {
+    ) -> anyhow::Result<(EvalHost, Costs)> {
         let embedder = self
             .embedder
             .clone()
             .filter(|_| vectors)
             .map(|model| model as Arc<dyn Embedder>);
-        let mut stand = Stand::new(self.settings, embedder, dataset.last()).await?;
+        let mut stand = EvalHost::new(self.settings, embedder, dataset.latest_instant()).await?;
         let memories = dataset
             .memories
             .iter()
@@ -170,38 +174,43 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Returns true if any mode needs vectors.
-    pub fn by_meaning(&self) -> bool {
-        self.modes.iter().any(|&mode| mode != Mode::Lexical)
+    pub fn needs_vectors(&self) -> bool {
+        self.modes.iter().any(|&mode| mode != SearchMode::Lexical)
     }
 
     /// Asks all questions of the dataset.
-    pub async fn ask(&self, stand: &Stand, way: Way) -> anyhow::Result<Vec<Asked>> {
-        self.ask_these(stand, &self.dataset.questions, way).await
+    pub async fn ask(
+        &self,
+        stand: &EvalHost,
+        way: SearchSettings,
+    ) -> anyhow::Result<Vec<QuestionResult>> {
+        self.ask_questions(stand, &self.dataset.questions, way)
+            .await
     }
 
     /// Asks the given questions, in order.
-    pub async fn ask_these(
+    pub async fn ask_questions(
         &self,
-        stand: &Stand,
-        questions: &[Question],
-        way: Way,
-    ) -> anyhow::Result<Vec<Asked>> {
-        ask::all(stand, questions, self.recall.unit, way, self.recall.k).await
+        stand: &EvalHost,
+        questions: &[EvalQuestion],
+        way: SearchSettings,
+    ) -> anyhow::Result<Vec<QuestionResult>> {
+        ask::ask_all(stand, questions, self.recall.unit, way, self.recall.k).await
     }
 }
 
-fn mode(name: WayName) -> Mode {
+fn mode(name: ModeName) -> SearchMode {
     match name {
-        WayName::Lexical => Mode::Lexical,
-        WayName::Semantic => Mode::Semantic,
-        WayName::Hybrid => Mode::Hybrid,
+        ModeName::Lexical => SearchMode::Lexical,
+        ModeName::Semantic => SearchMode::Semantic,
+        ModeName::Hybrid => SearchMode::Hybrid,
     }
 }
 
-fn time(name: TimeName) -> TimeUse {
+fn time(name: TimeUseName) -> TimeUse {
     match name {
-        TimeName::Prefer => TimeUse::Prefer,
-        TimeName::Filter => TimeUse::Filter,
-        TimeName::Ignore => TimeUse::Ignore,
+        TimeUseName::Prefer => TimeUse::Prefer,
+        TimeUseName::Filter => TimeUse::Filter,
+        TimeUseName::Ignore => TimeUse::Ignore,
     }
 }

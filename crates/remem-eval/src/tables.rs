@@ -1,18 +1,18 @@
 //! Makes the tables of an evaluation from the results of the questions. May not ask or print.
 
-use crate::abstain::{Told, auc, brier, tenths};
-use crate::ask::Asked;
-use crate::dataset::Question;
-use crate::fit::{Sample, crossed, fit};
-use crate::judged::Judged;
+use crate::ask::QuestionResult;
+use crate::calibration::{Prediction, auc, brier, calibration_bins};
+use crate::dataset::EvalQuestion;
+use crate::eval_host::Costs;
+use crate::fit::{FitSample, cross_validate, fit};
+use crate::judged_answers::JudgedAnswer;
 use crate::metrics::{mean, percentile};
 use crate::report::{Cell, Section};
-use crate::stand::Costs;
-use remem_core::recall::WHOLE;
-use remem_core::recall::confidence::{Row, THRESHOLD};
+use remem_core::recall::PPM;
+use remem_core::recall::confidence::{RELEVANCE_THRESHOLD_PPM, SignalWeights};
 
 /// The results of one way to ask, with its name.
-pub type Named<'a> = (String, &'a [Asked]);
+pub type NamedResults<'a> = (String, &'a [QuestionResult]);
 
 const RELEVANCE: [&str; 3] = [
     "evidence is in the top 10",
@@ -21,7 +21,7 @@ const RELEVANCE: [&str; 3] = [
 ];
 
 /// The mean scores of each way over all questions.
-pub fn overall(title: &str, note: &str, ways: &[Named<'_>], k: u32) -> Section {
+pub fn overall(title: &str, note: &str, ways: &[NamedResults<'_>], k: u32) -> Section {
     let at = |name: &str| format!("{name}@{k}");
     let heading = [
         "way",
@@ -40,7 +40,7 @@ pub fn overall(title: &str, note: &str, ways: &[Named<'_>], k: u32) -> Section {
     section
 }
 
-fn figures<'a>(name: &str, asked: impl Iterator<Item = &'a Asked>) -> Vec<Cell> {
+fn figures<'a>(name: &str, asked: impl Iterator<Item = &'a QuestionResult>) -> Vec<Cell> {
     let Some((means, count)) = mean(asked.filter_map(|one| one.scores.as_ref())) else {
         return [vec![Cell::text(name), Cell::Count(0)], vec![Cell::None; 6]].concat();
     };
@@ -61,7 +61,7 @@ fn figures<'a>(name: &str, asked: impl Iterator<Item = &'a Asked>) -> Vec<Cell> 
 }
 
 /// The recall of each way, by category.
-pub fn categories(ways: &[Named<'_>], questions: &[Question], k: u32) -> Section {
+pub fn categories(ways: &[NamedResults<'_>], questions: &[EvalQuestion], k: u32) -> Section {
     let mut names: Vec<&str> = questions
         .iter()
         .map(|question| question.category.as_str())
@@ -119,7 +119,7 @@ pub fn costs(costs: &Costs) -> Section {
 }
 
 /// The latencies of the searches.
-pub fn latency(ways: &[Named<'_>]) -> Section {
+pub fn latency(ways: &[NamedResults<'_>]) -> Section {
     let note = "One search after the other, in milliseconds; making the vector of the question is part of it.";
     let mut section = Section::new("Latency", note, &["way", "p50", "p95", "p99"]);
     for (name, asked) in ways {
@@ -134,7 +134,7 @@ pub fn latency(ways: &[Named<'_>]) -> Section {
 }
 
 /// The scores by use of times: all questions, and those in which a time was recognised.
-pub fn times(ways: &[Named<'_>], k: u32) -> Section {
+pub fn times(ways: &[NamedResults<'_>], k: u32) -> Section {
     let note = "Of the rows with \"timed\" only questions count in which a time was read.";
     let mut section = overall("Times in questions", note, &[], k);
     let timed: Vec<usize> = ways
@@ -152,13 +152,13 @@ pub fn times(ways: &[Named<'_>], k: u32) -> Section {
 }
 
 /// The outcomes that the probability could be taken to predict, one for each meaning of relevant.
-fn relevance(one: &Asked, questions: &[Question]) -> [bool; 3] {
+fn relevance(one: &QuestionResult, questions: &[EvalQuestion]) -> [bool; 3] {
     let answerable = questions[one.question].answerable;
-    [one.holds, answerable, one.holds && answerable]
+    [one.is_relevant, answerable, one.is_relevant && answerable]
 }
 
 /// How well the probability separates relevant answers from others.
-pub fn abstention(ways: &[Named<'_>], questions: &[Question]) -> Section {
+pub fn abstention(ways: &[NamedResults<'_>], questions: &[EvalQuestion]) -> Section {
     let note = "What \"relevant\" means is said in each row. AUC: 1 parts them, 0.5 is chance. Brier: 0 is best. Base: how many are \
                 relevant; telling it always gives the Brier score in the last column.";
     let mut section = Section::new(
@@ -176,7 +176,7 @@ pub fn abstention(ways: &[Named<'_>], questions: &[Question]) -> Section {
     );
     for (name, asked) in ways {
         for (place, meaning) in RELEVANCE.iter().enumerate() {
-            let predictions: Vec<Told> = asked
+            let predictions: Vec<Prediction> = asked
                 .iter()
                 .map(|one| (one.probability, relevance(one, questions)[place]))
                 .collect();
@@ -206,16 +206,16 @@ pub fn abstention(ways: &[Named<'_>], questions: &[Question]) -> Section {
 }
 
 /// The answers of one way to questions of the right memory and of a wrong one.
-pub struct Situation<'a> {
+pub struct JudgedGroup<'a> {
     /// The name of the way to ask.
     pub way: &'a str,
     /// The kind of memories that were asked: whole ones or sessions.
     pub memories: &'a str,
-    pub judged: Vec<Judged>,
+    pub judged: Vec<JudgedAnswer>,
 }
 
 /// How well the probability recognises a question that its memory has no answer to.
-pub fn wrong_memory(situations: &[Situation<'_>]) -> Section {
+pub fn wrong_memory(situations: &[JudgedGroup<'_>]) -> Section {
     let note = "Every question is asked of its own memory and of another, which holds nothing that answers it. Relevant: evidence is in the \
                 top 10. Kept: how many of the relevant answers are taken for relevant. Refused: how many of the others are not.";
     let heading = [
@@ -230,19 +230,20 @@ pub fn wrong_memory(situations: &[Situation<'_>]) -> Section {
         "refused",
     ];
     let mut section = Section::new("Asked of the wrong memory", note, &heading);
-    for Situation {
+    for JudgedGroup {
         way,
         memories,
         judged,
     } in situations
     {
-        let predictions: Vec<Told> = judged.iter().map(Judged::told).collect();
-        let (yes, no): (Vec<Told>, Vec<Told>) = predictions.iter().partition(|one| one.1);
+        let predictions: Vec<Prediction> = judged.iter().map(JudgedAnswer::prediction).collect();
+        let (yes, no): (Vec<Prediction>, Vec<Prediction>) =
+            predictions.iter().partition(|one| one.1);
         let share = |part: usize, of: usize| (of > 0).then(|| part as f64 / of as f64);
-        let taken = |predictions: &[Told]| {
+        let taken = |predictions: &[Prediction]| {
             predictions
                 .iter()
-                .filter(|one| one.0 >= THRESHOLD as f64 / WHOLE as f64)
+                .filter(|one| one.0 >= RELEVANCE_THRESHOLD_PPM as f64 / PPM as f64)
                 .count()
         };
         let kept = share(taken(&yes), yes.len());
@@ -273,8 +274,8 @@ pub fn wrong_memory(situations: &[Situation<'_>]) -> Section {
 }
 
 /// The statistics of each tenth of the probabilities.
-pub fn calibration(name: &str, judged: &[Judged]) -> Section {
-    let predictions: Vec<Told> = judged.iter().map(Judged::told).collect();
+pub fn calibration(name: &str, judged: &[JudgedAnswer]) -> Section {
+    let predictions: Vec<Prediction> = judged.iter().map(JudgedAnswer::prediction).collect();
     let title = format!("Calibration, {name}");
     let note = "Relevant: evidence is in the top 10. Of questions asked of their own memory and of another.";
     let mut section = Section::new(
@@ -282,7 +283,7 @@ pub fn calibration(name: &str, judged: &[Judged]) -> Section {
         note,
         &["probability", "searches", "told", "came true"],
     );
-    for tenth in tenths(&predictions) {
+    for tenth in calibration_bins(&predictions) {
         let range = format!(
             "{}.{} to {}.{}",
             tenth.place / 10,
@@ -293,8 +294,8 @@ pub fn calibration(name: &str, judged: &[Judged]) -> Section {
         section.rows.push(vec![
             Cell::Text(range),
             Cell::Count(tenth.count as u64),
-            Cell::Share(tenth.told),
-            Cell::Share(tenth.came),
+            Cell::Share(tenth.predicted),
+            Cell::Share(tenth.observed),
         ]);
     }
     section
@@ -302,7 +303,7 @@ pub fn calibration(name: &str, judged: &[Judged]) -> Section {
 
 /// The constants fitted to this dataset, and their quality on memories that they were not fitted
 /// to.
-pub fn fitted(ways: &[(&str, Vec<Judged>)]) -> Section {
+pub fn fitted(ways: &[(&str, Vec<JudgedAnswer>)]) -> Section {
     let note = "Relevant: evidence is in the top 10. \"Now\" is with the constants of this version, \"crossed\" with a fit to all other \
                 memories. The rows are in thousandths, as the core keeps them.";
     let heading = [
@@ -317,15 +318,15 @@ pub fn fitted(ways: &[(&str, Vec<Judged>)]) -> Section {
     ];
     let mut section = Section::new("Fit", note, &heading);
     for (name, judged) in ways {
-        let samples: Vec<Sample> = judged.iter().map(Judged::sample).collect();
+        let samples: Vec<FitSample> = judged.iter().map(JudgedAnswer::sample).collect();
         let found = fit(&samples);
-        let now: Vec<Told> = judged.iter().map(Judged::told).collect();
-        let best: Vec<Told> = samples
+        let now: Vec<Prediction> = judged.iter().map(JudgedAnswer::prediction).collect();
+        let best: Vec<Prediction> = samples
             .iter()
-            .map(|one| (found.tell(&one.signals), one.relevant))
+            .map(|one| (found.probability(&one.signals), one.relevant))
             .collect();
-        let other = crossed(&samples);
-        let Row {
+        let other = cross_validate(&samples);
+        let SignalWeights {
             bias,
             lexical,
             cosine,

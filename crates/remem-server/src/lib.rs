@@ -4,14 +4,14 @@
 //! This crate may not hold a rule or touch a store: every surface can do exactly what the engine
 //! offers to all of them.
 
-pub mod door;
+pub mod api;
 pub mod http;
 pub mod mcp;
 pub mod serve;
 mod write_deadline;
 
-pub use door::{
-    CommitmentDoor, Decided, Door, EngineDoor, ForgetDoor, InstalledAgent, MadeCommitment,
-    PassDoor, RecallDoor, ReviewDoor, WorkshopDoor, Written,
+pub use api::{
+    CommitmentApi, CreatedCommitment, DecisionOutcome, ForgetApi, InstalledAgent, LocalApi,
+    MemoryApi, PassApi, RecallApi, ReviewApi, WorkshopApi, WriteAnswer,
 };
 pub use http::{App, router};

@@ -1,7 +1,7 @@
 //! The accept loop: a bounded number of connections, a deadline for request heads, one for clients
 //! that do not read their answers, and a shutdown that lets requests finish.
 
-use crate::http::{App, router, with_one_host};
+use crate::http::{App, router, with_host_check};
 use crate::write_deadline::WriteDeadline;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -27,7 +27,7 @@ const DRAIN_DEADLINE: Duration = Duration::from_secs(8);
 )]
 pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bool>) {
     let write_limit = Duration::from_millis(app.engine.policy().write_ms_max);
-    let service = TowerToHyperService::new(with_one_host(router(app)));
+    let service = TowerToHyperService::new(with_host_check(router(app)));
     let graceful = GracefulShutdown::new();
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut http = http1::Builder::new();

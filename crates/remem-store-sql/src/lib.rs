@@ -17,12 +17,12 @@ mod terms;
 pub use postgres::{PostgresDirectory, PostgresStore};
 pub use sqlite::{Location, SqliteDirectory, SqliteStore};
 
-use remem_store::Candidate;
+use remem_store::SearchCandidate;
 
 /// Sorts the candidates of a search: by word score, then by vector similarity, then newest first.
-fn order(candidates: &mut [Candidate]) {
-    let words = |candidate: &Candidate| candidate.lexical + candidate.typo;
-    let cosine = |candidate: &Candidate| candidate.cosine.unwrap_or(f64::MIN);
+fn sort_candidates(candidates: &mut [SearchCandidate]) {
+    let words = |candidate: &SearchCandidate| candidate.lexical + candidate.correction_score;
+    let cosine = |candidate: &SearchCandidate| candidate.cosine.unwrap_or(f64::MIN);
     candidates.sort_by(|a, b| {
         let newest = || (b.entry.created_at, &b.entry.id).cmp(&(a.entry.created_at, &a.entry.id));
         words(b)

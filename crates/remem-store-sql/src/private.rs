@@ -5,11 +5,11 @@ use std::fs;
 use std::io::{Error, ErrorKind, Result, Write};
 use std::path::Path;
 
-const SECRET: &str = "host.key";
+const SECRET_FILE: &str = "host.key";
 
 /// Reads the host's secret; `None` if the folder has none yet.
 pub fn read_secret(folder: &Path) -> Result<Option<[u8; 32]>> {
-    match read_secret_file(&folder.join(SECRET)) {
+    match read_secret_file(&folder.join(SECRET_FILE)) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         other => other.map(Some),
     }
@@ -25,13 +25,13 @@ pub fn read_secret_file(path: &Path) -> Result<[u8; 32]> {
 /// Stores the host's secret. It is written whole under another name and then linked: the file is
 /// complete whenever it exists, even after a crash. An existing file is left as it is, so of two
 /// processes that start at once the first one decides.
-pub fn keep_secret(folder: &Path, secret: &[u8; 32]) -> Result<()> {
-    let fresh = folder.join(format!("{SECRET}.{}", std::process::id()));
+pub fn store_secret(folder: &Path, secret: &[u8; 32]) -> Result<()> {
+    let fresh = folder.join(format!("{SECRET_FILE}.{}", std::process::id()));
     let _ = fs::remove_file(&fresh); // left by a process of the same number that crashed
     let mut file = new_file(&fresh)?;
     file.write_all(secret)?;
     file.sync_all()?;
-    let linked = fs::hard_link(&fresh, folder.join(SECRET));
+    let linked = fs::hard_link(&fresh, folder.join(SECRET_FILE));
     fs::remove_file(&fresh)?;
     match linked {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
@@ -50,7 +50,7 @@ pub fn new_file(path: &Path) -> Result<fs::File> {
 
 /// Removes all permissions of group and others from an existing file. A file that belongs to
 /// another user stays as it is: its permissions are for that user to decide.
-pub fn narrow(path: &Path) -> Result<()> {
+pub fn restrict_to_owner(path: &Path) -> Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -69,7 +69,7 @@ pub fn narrow(path: &Path) -> Result<()> {
 }
 
 /// Creates a folder that only its owner can enter; an existing folder stays as it is.
-pub fn folder(path: &Path) -> Result<()> {
+pub fn create_folder(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Ok(());
     }

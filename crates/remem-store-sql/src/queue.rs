@@ -5,7 +5,7 @@
 //! comes back for more; no writer waits for a timer, so an idle tenant commits at once.
 
 use remem_core::{Batch, sabotage};
-use remem_store::{Committed, StoreError, deadline};
+use remem_store::{CommitResult, StoreError, deadline};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -20,22 +20,22 @@ const GROUP_CHANGES_MAX: usize = 4_096;
 const WAITING_MAX: usize = 16_384;
 
 /// The channel on which the caller of a job gets its result.
-pub(crate) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
+pub(crate) type ReplySender<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// A batch that waits for its commit, with the channel to its caller.
-pub(crate) struct Waiting {
+pub(crate) struct PendingCommit {
     pub batch: Batch,
-    pub answer: Answer<Committed>,
+    pub reply: ReplySender<CommitResult>,
     /// The instant at which its request stops waiting, if it has such a deadline.
     pub deadline: Option<Instant>,
 }
 
-impl Waiting {
+impl PendingCommit {
     /// Wraps a batch with the deadline of the current request.
-    pub fn new(batch: Batch, answer: Answer<Committed>) -> Waiting {
-        Waiting {
+    pub fn new(batch: Batch, reply: ReplySender<CommitResult>) -> PendingCommit {
+        PendingCommit {
             batch,
-            answer,
+            reply,
             deadline: deadline::current(),
         }
     }
@@ -43,56 +43,56 @@ impl Waiting {
 
 /// A job for the leader: a batch to commit, or a task `W` that needs the writer between two groups.
 #[expect(clippy::large_enum_variant, reason = "nearly all jobs are commits")]
-pub(crate) enum Job<W> {
-    Commit(Waiting),
-    Work(W, Answer<()>),
+pub(crate) enum WriterJob<W> {
+    Commit(PendingCommit),
+    Task(W, ReplySender<()>),
 }
 
 /// The next step of a leader: the task first, then the group.
-pub(crate) struct Turn<W> {
-    pub work: Option<(W, Answer<()>)>,
-    pub group: Vec<Waiting>,
+pub(crate) struct LeaderStep<W> {
+    pub task: Option<(W, ReplySender<()>)>,
+    pub group: Vec<PendingCommit>,
 }
 
 /// The waiting jobs of one tenant, and whether a leader is at work on them.
 pub(crate) struct Queue<W> {
-    inner: Mutex<Inner<W>>,
+    inner: Mutex<QueueState<W>>,
 }
 
-struct Inner<W> {
-    commits: VecDeque<Waiting>,
-    work: VecDeque<(W, Answer<()>)>,
-    led: bool,
+struct QueueState<W> {
+    commits: VecDeque<PendingCommit>,
+    tasks: VecDeque<(W, ReplySender<()>)>,
+    has_leader: bool,
 }
 
 impl<W> Default for Queue<W> {
     fn default() -> Queue<W> {
         Queue {
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(QueueState {
                 commits: VecDeque::new(),
-                work: VecDeque::new(),
-                led: false,
+                tasks: VecDeque::new(),
+                has_leader: false,
             }),
         }
     }
 }
 
 impl<W> Queue<W> {
-    fn lock(&self) -> MutexGuard<'_, Inner<W>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<W>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a job. `true` means that there is no leader and that the caller must start one.
-    pub fn submit(&self, job: Job<W>) -> Result<bool, StoreError> {
+    pub fn submit(&self, job: WriterJob<W>) -> Result<bool, StoreError> {
         let mut inner = self.lock();
-        if inner.commits.len() + inner.work.len() >= WAITING_MAX {
+        if inner.commits.len() + inner.tasks.len() >= WAITING_MAX {
             return Err(StoreError::Busy);
         }
         match job {
-            Job::Commit(waiting) => inner.commits.push_back(waiting),
-            Job::Work(work, answer) => inner.work.push_back((work, answer)),
+            WriterJob::Commit(waiting) => inner.commits.push_back(waiting),
+            WriterJob::Task(work, answer) => inner.tasks.push_back((work, answer)),
         }
-        Ok(!std::mem::replace(&mut inner.led, true))
+        Ok(!std::mem::replace(&mut inner.has_leader, true))
     }
 
     /// Takes one task and the batches that wait, up to the size of a group. So a task waits for at
@@ -100,7 +100,7 @@ impl<W> Queue<W> {
     ///
     /// A leader that gets `None` has stepped down, in the same critical section that saw the queue
     /// empty: no job can slip in and be left without a leader.
-    pub fn next(&self) -> Option<Turn<W>> {
+    pub fn next(&self) -> Option<LeaderStep<W>> {
         let mut inner = self.lock();
         let mut group = Vec::new();
         let mut changes = 0;
@@ -114,48 +114,48 @@ impl<W> Queue<W> {
         let work = sabotage!(
             // The tests switch to the second form: a task then waits until no batch waits.
             "leases-wait-until-no-write-waits",
-            inner.work.pop_front(),
+            inner.tasks.pop_front(),
             if inner.commits.is_empty() && group.is_empty() {
-                inner.work.pop_front()
+                inner.tasks.pop_front()
             } else {
                 None
             }
         );
-        inner.led = work.is_some() || !group.is_empty();
-        inner.led.then_some(Turn { work, group })
+        inner.has_leader = work.is_some() || !group.is_empty();
+        inner.has_leader.then_some(LeaderStep { task: work, group })
     }
 
     /// Returns whether no job waits and no leader is at work.
     pub fn is_idle(&self) -> bool {
-        !self.lock().led
+        !self.lock().has_leader
     }
 }
 
 /// Releases the waiting writers if the leader panics or is dropped before its work is done: they
 /// get an error instead of waiting for ever, and the next writer becomes the leader.
-pub(crate) struct Leading<'a, W> {
+pub(crate) struct LeaderGuard<'a, W> {
     pub queue: &'a Queue<W>,
-    pub done: bool,
+    pub finished: bool,
 }
 
-impl<W> Drop for Leading<'_, W> {
+impl<W> Drop for LeaderGuard<'_, W> {
     fn drop(&mut self) {
-        if !self.done {
+        if !self.finished {
             let mut inner = self.queue.lock();
-            inner.led = false;
+            inner.has_leader = false;
             inner.commits.clear();
-            inner.work.clear();
+            inner.tasks.clear();
         }
     }
 }
 
 /// Sends the result to one caller. The caller may be gone; the commit is valid all the same.
-pub(crate) fn tell<T>(answer: Answer<T>, result: Result<T, StoreError>) {
+pub(crate) fn send_reply<T>(answer: ReplySender<T>, result: Result<T, StoreError>) {
     let _ = answer.send(result);
 }
 
 /// Waits for the result of a job; if the leader vanished, the outcome is unknown.
-pub(crate) async fn hear<T>(
+pub(crate) async fn await_reply<T>(
     reply: oneshot::Receiver<Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     reply

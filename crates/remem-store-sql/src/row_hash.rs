@@ -9,38 +9,38 @@
 
 /// A table whose rows carry a hash.
 #[derive(Debug)]
-pub(crate) struct Hashed {
+pub(crate) struct HashedTable {
     pub table: &'static str,
     /// The columns that identify a row, in the order of an index.
     pub key: &'static [&'static str],
     /// The SQL expression that names a damaged row in a report: names and numbers only, never
     /// content.
-    pub told: &'static str,
+    pub row_label: &'static str,
     /// The columns of format 1, 2, …; the triggers write the last one.
     pub formats: &'static [&'static str],
 }
 
 /// The number of rows whose missing hash is filled in by one transaction.
-pub(crate) const FILL_ROWS: u32 = 1_000;
+pub(crate) const BACKFILL_ROWS: u32 = 1_000;
 
 /// The tables of a tenant's file.
-pub(crate) const SQLITE: [Hashed; 14] = [
-    Hashed {
+pub(crate) const SQLITE: [HashedTable; 14] = [
+    HashedTable {
         table: "tenant_clock",
         key: &["tenant_id"],
-        told: "tenant_id",
+        row_label: "tenant_id",
         formats: &["tenant_id, revision, seq, at, chain"],
     },
-    Hashed {
+    HashedTable {
         table: "scope",
         key: &["scope_id"],
-        told: "scope_id",
+        row_label: "scope_id",
         formats: &["scope_id, tenant_id, memory_ref, owner"],
     },
-    Hashed {
+    HashedTable {
         table: "entry",
         key: &["row_id"],
-        told: "id",
+        row_label: "id",
         formats: &[
             "tenant_id, scope_id, row_id, id, tier, typology, content, tags, metadata, \
              created_at, expires_at, written_by, written_by_run, scan, content_hash, \
@@ -49,37 +49,37 @@ pub(crate) const SQLITE: [Hashed; 14] = [
              invalid_at, ended_at, trust, evidence",
         ],
     },
-    Hashed {
+    HashedTable {
         table: "lease",
         key: &["tenant_id", "pass"],
-        told: "pass",
+        row_label: "pass",
         formats: &["tenant_id, pass, holder, fence, until"],
     },
-    Hashed {
+    HashedTable {
         table: "idempotency",
         key: &["tenant_id", "operation", "key"],
-        told: "operation",
+        row_label: "operation",
         formats: &["tenant_id, operation, key, body, at, revision, outcomes"],
     },
-    Hashed {
+    HashedTable {
         table: "record",
         key: &["tenant_id", "kind", "key"],
-        told: "kind || ' ' || key",
+        row_label: "kind || ' ' || key",
         formats: &["tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row"],
     },
-    Hashed {
+    HashedTable {
         table: "review",
         key: &["tenant_id", "kind", "key"],
-        told: "kind || ' ' || key",
+        row_label: "kind || ' ' || key",
         formats: &["tenant_id, kind, key, version, at, body, due"],
     },
-    Hashed {
+    HashedTable {
         table: "snapshot",
         key: &["tenant_id", "run_id"],
-        told: "run_id",
+        row_label: "run_id",
         formats: &["tenant_id, run_id, revision, at"],
     },
-    Hashed {
+    HashedTable {
         table: "lineage",
         key: &[
             "tenant_id",
@@ -88,53 +88,53 @@ pub(crate) const SQLITE: [Hashed; 14] = [
             "source_scope",
             "source_row",
         ],
-        told: "scope_id || '/' || row_id",
+        row_label: "scope_id || '/' || row_id",
         formats: &["tenant_id, scope_id, row_id, source_scope, source_row"],
     },
-    Hashed {
+    HashedTable {
         table: "entry_subject",
         key: &["tenant_id", "subject", "scope_id", "row_id"],
-        told: "scope_id || '/' || row_id",
+        row_label: "scope_id || '/' || row_id",
         formats: &["tenant_id, subject, scope_id, row_id"],
     },
-    Hashed {
+    HashedTable {
         table: "signature",
         key: &["tenant_id", "scope_id", "row_id"],
-        told: "scope_id || '/' || row_id",
+        row_label: "scope_id || '/' || row_id",
         formats: &["tenant_id, scope_id, row_id, pass, signature"],
     },
-    Hashed {
+    HashedTable {
         table: "action_link",
         key: &["tenant_id", "scope_id", "row_id", "action", "reference"],
-        told: "scope_id || '/' || row_id",
+        row_label: "scope_id || '/' || row_id",
         formats: &["tenant_id, scope_id, row_id, action, reference, linked_at, linked_by"],
     },
-    Hashed {
+    HashedTable {
         table: "rule",
         key: &["tenant_id", "world", "id"],
-        told: "world || ' ' || id",
+        row_label: "world || ' ' || id",
         formats: &["tenant_id, world, id, body, at, size, trigrams"],
     },
-    Hashed {
+    HashedTable {
         table: "vector",
         key: &["n"],
-        told: "scope_id || '/' || row_id",
+        row_label: "scope_id || '/' || row_id",
         formats: &["n, tenant_id, scope_id, row_id, model, bytes"],
     },
 ];
 
 /// The tables of the embedded directory.
-pub(crate) const SQLITE_HOST: [Hashed; 2] = [
-    Hashed {
+pub(crate) const SQLITE_HOST: [HashedTable; 2] = [
+    HashedTable {
         table: "tenant",
         key: &["tenant_id"],
-        told: "tenant_id",
+        row_label: "tenant_id",
         formats: &["tenant_id, created_at, shapes"],
     },
-    Hashed {
+    HashedTable {
         table: "api_key",
         key: &["tenant_id", "key_id"],
-        told: "tenant_id || ' ' || key_id",
+        row_label: "tenant_id || ' ' || key_id",
         formats: &[
             "key_id, tenant_id, label, hash, permissions, created_at, expires_at, \
              revoked_at, principal, trust",
@@ -143,23 +143,23 @@ pub(crate) const SQLITE_HOST: [Hashed; 2] = [
 ];
 
 /// A tenant's tables in the database.
-pub(crate) const POSTGRES: [Hashed; 14] = [
-    Hashed {
+pub(crate) const POSTGRES: [HashedTable; 14] = [
+    HashedTable {
         table: "tenant_clock",
         key: &["tenant_id"],
-        told: "tenant_id",
+        row_label: "tenant_id",
         formats: &["tenant_id, revision, seq, at, chain, scopes"],
     },
-    Hashed {
+    HashedTable {
         table: "scope",
         key: &["tenant_id", "scope_id"],
-        told: "scope_id",
+        row_label: "scope_id",
         formats: &["tenant_id, scope_id, memory_ref, documents, words, next_row, owner"],
     },
-    Hashed {
+    HashedTable {
         table: "entry",
         key: &["tenant_id", "scope_id", "row_id"],
-        told: "id",
+        row_label: "id",
         formats: &[
             "tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, \
              metadata, created_at, expires_at, written_by, written_by_run, scan, \
@@ -168,37 +168,37 @@ pub(crate) const POSTGRES: [Hashed; 14] = [
              invalid_at, ended_at, trust, evidence",
         ],
     },
-    Hashed {
+    HashedTable {
         table: "lease",
         key: &["tenant_id", "pass"],
-        told: "pass",
+        row_label: "pass",
         formats: &["tenant_id, pass, holder, fence, until"],
     },
-    Hashed {
+    HashedTable {
         table: "idempotency",
         key: &["tenant_id", "operation", "key"],
-        told: "operation",
+        row_label: "operation",
         formats: &["tenant_id, operation, key, body, at, revision, outcomes"],
     },
-    Hashed {
+    HashedTable {
         table: "record",
         key: &["tenant_id", "kind", "key"],
-        told: "kind || ' ' || key",
+        row_label: "kind || ' ' || key",
         formats: &["tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row"],
     },
-    Hashed {
+    HashedTable {
         table: "review",
         key: &["tenant_id", "kind", "key"],
-        told: "kind || ' ' || key",
+        row_label: "kind || ' ' || key",
         formats: &["tenant_id, kind, key, version, at, body, due"],
     },
-    Hashed {
+    HashedTable {
         table: "snapshot",
         key: &["tenant_id", "run_id"],
-        told: "run_id",
+        row_label: "run_id",
         formats: &["tenant_id, run_id, revision, at"],
     },
-    Hashed {
+    HashedTable {
         table: "lineage",
         key: &[
             "tenant_id",
@@ -207,68 +207,68 @@ pub(crate) const POSTGRES: [Hashed; 14] = [
             "source_scope",
             "source_row",
         ],
-        told: "scope_id || '/' || row_id",
+        row_label: "scope_id || '/' || row_id",
         formats: &["tenant_id, scope_id, row_id, source_scope, source_row"],
     },
-    Hashed {
+    HashedTable {
         table: "entry_subject",
         key: &["tenant_id", "subject", "scope_id", "row_id"],
-        told: "scope_id || '/' || row_id",
+        row_label: "scope_id || '/' || row_id",
         formats: &["tenant_id, subject, scope_id, row_id"],
     },
-    Hashed {
+    HashedTable {
         table: "signature",
         key: &["tenant_id", "scope_id", "row_id"],
-        told: "scope_id || '/' || row_id",
+        row_label: "scope_id || '/' || row_id",
         formats: &["tenant_id, scope_id, row_id, pass, signature"],
     },
-    Hashed {
+    HashedTable {
         table: "action_link",
         key: &["tenant_id", "scope_id", "row_id", "action", "reference"],
-        told: "scope_id || '/' || row_id",
+        row_label: "scope_id || '/' || row_id",
         formats: &["tenant_id, scope_id, row_id, action, reference, linked_at, linked_by"],
     },
-    Hashed {
+    HashedTable {
         table: "rule",
         key: &["tenant_id", "world", "id"],
-        told: "world || ' ' || id",
+        row_label: "world || ' ' || id",
         formats: &["tenant_id, world, id, body, at"],
     },
-    Hashed {
+    HashedTable {
         table: "vector",
         key: &["tenant_id", "scope_id", "row_id", "model"],
-        told: "scope_id || '/' || row_id",
+        row_label: "scope_id || '/' || row_id",
         formats: &["tenant_id, scope_id, row_id, model, tier, typology, dimensions, bytes"],
     },
 ];
 
 /// The host's own tables in the database.
-pub(crate) const POSTGRES_HOST: [Hashed; 4] = [
-    Hashed {
+pub(crate) const POSTGRES_HOST: [HashedTable; 4] = [
+    HashedTable {
         table: "tenant",
         key: &["tenant_id"],
-        told: "tenant_id",
+        row_label: "tenant_id",
         formats: &["tenant_id, created_at, shapes"],
     },
-    Hashed {
+    HashedTable {
         table: "api_key",
         key: &["tenant_id", "key_id"],
-        told: "tenant_id || ' ' || key_id",
+        row_label: "tenant_id || ' ' || key_id",
         formats: &[
             "tenant_id, key_id, label, hash, permissions, created_at, expires_at, \
              revoked_at, principal, trust",
         ],
     },
-    Hashed {
+    HashedTable {
         table: "host_secret",
         key: &["one"],
-        told: "one",
+        row_label: "one",
         formats: &["one, secret"],
     },
-    Hashed {
+    HashedTable {
         table: "upkeep",
         key: &["tenant_id"],
-        told: "tenant_id",
+        row_label: "tenant_id",
         formats: &["tenant_id, next_expiry, next_due"],
     },
 ];

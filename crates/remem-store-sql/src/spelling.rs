@@ -5,7 +5,7 @@
 //! words is kept for this, nothing of it can outlive a text that was forgotten, and writing costs
 //! nothing. May not look anything up: the store says which words are held.
 
-use crate::terms::{Asked, digest_of};
+use crate::terms::{QueryWord, stem_digest};
 use remem_core::Trigrams;
 use remem_core::sabotage;
 use std::collections::BTreeMap;
@@ -16,57 +16,63 @@ const LETTERS_MIN: usize = 4;
 /// Words longer than this are seldom words of a language.
 const LETTERS_MAX: usize = 24;
 /// Edits are made for at most this many words of a query.
-const UNKNOWN_MAX: usize = 8;
+const UNKNOWN_WORDS_MAX: usize = 8;
 /// At most this many corrections replace one unknown word.
-const MEANT_MAX: usize = 3;
+const CORRECTIONS_MAX: usize = 3;
 /// Similarities are whole numbers of this many parts.
-pub(crate) const ALIKE: f64 = 1_000.0;
+pub(crate) const SIMILARITY_SCALE: f64 = 1_000.0;
 
 /// The words one edit away from a word that is not held: the digest of each, and its spelling.
-pub(crate) struct Slips<'a> {
-    written: &'a str,
-    words: Vec<(i64, String)>,
+pub(crate) struct WordEdits<'a> {
+    query_word: &'a str,
+    edits: Vec<(i64, String)>,
 }
 
 /// The edits of each query word that the memory does not hold (`held` looks up a digest).
-pub(crate) fn slips(asked: &[Asked], held: impl Fn(i64) -> bool) -> Vec<Slips<'_>> {
+pub(crate) fn edits_of_unknown(
+    asked: &[QueryWord],
+    held: impl Fn(i64) -> bool,
+) -> Vec<WordEdits<'_>> {
     let unknown = asked.iter().filter(|asked| {
         sabotage!(
             "a-word-that-is-held-stands-for-others",
-            !held(asked.word),
+            !held(asked.digest),
             true
-        ) && alphabet(&asked.written).is_some()
+        ) && insertable_letters(&asked.text).is_some()
     });
     unknown
         .take(sabotage!(
             "a-misspelt-word-finds-nothing",
-            UNKNOWN_MAX,
-            UNKNOWN_MAX * 0
+            UNKNOWN_WORDS_MAX,
+            UNKNOWN_WORDS_MAX * 0
         ))
-        .map(|asked| Slips {
-            written: &asked.written,
-            words: of(&asked.written),
+        .map(|asked| WordEdits {
+            query_word: &asked.text,
+            edits: edits1(&asked.text),
         })
         .collect()
 }
 
-impl Slips<'_> {
+impl WordEdits<'_> {
     /// The digests of all edits of this word.
-    pub fn words(&self) -> impl Iterator<Item = i64> {
-        self.words.iter().map(|(word, _)| *word)
+    pub fn digests(&self) -> impl Iterator<Item = i64> {
+        self.edits.iter().map(|(word, _)| *word)
     }
 }
 
 /// The edits that the memory holds, with their similarity in spelling to the query word (trigrams
 /// in common, of all of both). At most `CORRECTIONS_MAX` for each word, the most similar first.
-pub(crate) fn meant(slips: &[Slips<'_>], held: impl Fn(i64) -> bool) -> BTreeMap<i64, i64> {
+pub(crate) fn corrections(
+    slips: &[WordEdits<'_>],
+    held: impl Fn(i64) -> bool,
+) -> BTreeMap<i64, i64> {
     let mut all = BTreeMap::new();
     for slips in slips {
-        let own = Trigrams::of(slips.written);
+        let own = Trigrams::of(slips.query_word);
         let mut likely: BTreeMap<i64, i64> = BTreeMap::new();
-        for (word, written) in slips.words.iter().filter(|(word, _)| held(*word)) {
+        for (word, written) in slips.edits.iter().filter(|(word, _)| held(*word)) {
             let (both, either) = own.similarity(&Trigrams::of(written));
-            let alike = (both * ALIKE as usize / either.max(1)) as i64;
+            let alike = (both * SIMILARITY_SCALE as usize / either.max(1)) as i64;
             likely
                 .entry(*word)
                 .and_modify(|known| *known = alike.max(*known))
@@ -74,7 +80,7 @@ pub(crate) fn meant(slips: &[Slips<'_>], held: impl Fn(i64) -> bool) -> BTreeMap
         }
         let mut likely: Vec<(i64, i64)> = likely.into_iter().collect();
         likely.sort_by_key(|(word, alike)| (-alike, *word));
-        for (word, alike) in likely.into_iter().take(MEANT_MAX) {
+        for (word, alike) in likely.into_iter().take(CORRECTIONS_MAX) {
             all.entry(word)
                 .and_modify(|known: &mut i64| *known = alike.max(*known))
                 .or_insert(alike);
@@ -86,7 +92,7 @@ pub(crate) fn meant(slips: &[Slips<'_>], held: impl Fn(i64) -> bool) -> BTreeMap
 /// The letters that an edit of this word may insert; `None` if it has no corrections: numbers are
 /// taken literally, and a short word or one of a script of many characters has too many others near
 /// it.
-fn alphabet(written: &str) -> Option<RangeInclusive<char>> {
+fn insertable_letters(written: &str) -> Option<RangeInclusive<char>> {
     let letters = written.chars().count();
     let of = |alphabet: &RangeInclusive<char>| written.chars().all(|c| alphabet.contains(&c));
     let known = || ['a'..='z', 'а'..='я', 'α'..='ω'].into_iter().find(of);
@@ -98,15 +104,15 @@ fn alphabet(written: &str) -> Option<RangeInclusive<char>> {
 }
 
 /// All words one edit away from this one (Norvig's `edits1`), with the digests of their stems.
-fn of(written: &str) -> Vec<(i64, String)> {
-    let Some(alphabet) = alphabet(written) else {
+fn edits1(written: &str) -> Vec<(i64, String)> {
+    let Some(alphabet) = insertable_letters(written) else {
         return Vec::new();
     };
     let letters: Vec<char> = written.chars().collect();
     let mut edits = Vec::with_capacity(letters.len() * 54 + 26);
     let mut add = |before: &[char], instead: &[char], after: &[char]| {
         let edit: String = [before, instead, after].concat().into_iter().collect();
-        edits.push((digest_of(&mut edit.clone().into_bytes()), edit));
+        edits.push((stem_digest(&mut edit.clone().into_bytes()), edit));
     };
     for at in 0..=letters.len() {
         let (before, after) = letters.split_at(at);
@@ -130,26 +136,26 @@ fn of(written: &str) -> Vec<(i64, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::asked;
+    use crate::terms::query_words;
     use std::collections::HashSet;
 
     fn held(texts: &[&str]) -> HashSet<i64> {
         texts
             .iter()
-            .flat_map(|text| asked(&[(*text).to_owned()]))
-            .map(|asked| asked.word)
+            .flat_map(|text| query_words(&[(*text).to_owned()]))
+            .map(|asked| asked.digest)
             .collect()
     }
 
     fn meant_by(word: &str, vocabulary: &[&str]) -> Vec<i64> {
-        let asked = asked(&[word.to_owned()]);
+        let asked = query_words(&[word.to_owned()]);
         let held = held(vocabulary);
-        let slips = slips(&asked, |word| held.contains(&word));
-        let meant = meant(&slips, |word| held.contains(&word));
+        let slips = edits_of_unknown(&asked, |word| held.contains(&word));
+        let meant = corrections(&slips, |word| held.contains(&word));
         let likeness = |text: &&str| {
-            self::asked(&[(*text).to_owned()])
+            self::query_words(&[(*text).to_owned()])
                 .first()
-                .and_then(|asked| meant.get(&asked.word))
+                .and_then(|asked| meant.get(&asked.digest))
                 .copied()
                 .unwrap_or(0)
         };
@@ -200,8 +206,11 @@ mod tests {
             .into_iter()
             .filter(|alike| *alike > 0)
             .count();
-        assert_eq!(counted, MEANT_MAX);
+        assert_eq!(counted, CORRECTIONS_MAX);
         let words: Vec<String> = ('a'..='z').map(|c| format!("unknown{c}")).collect();
-        assert_eq!(slips(&asked(&words), |_| false).len(), UNKNOWN_MAX);
+        assert_eq!(
+            edits_of_unknown(&query_words(&words), |_| false).len(),
+            UNKNOWN_WORDS_MAX
+        );
     }
 }

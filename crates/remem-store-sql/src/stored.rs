@@ -2,7 +2,7 @@
 //! request.
 
 use remem_core::{EntryId, Permission, RecordKind, Timestamp};
-use remem_store::{Outcome, StoreError};
+use remem_store::{ChangeOutcome, StoreError};
 use serde_json::{Value, json};
 
 /// A short hash that detects a damaged text; it is stored only as long as the text.
@@ -14,33 +14,33 @@ pub(crate) fn content_hash(content: &[u8]) -> [u8; 16] {
 }
 
 /// The permissions of a key as its row stores them: names with spaces between.
-pub(crate) fn written(permissions: &[Permission]) -> String {
+pub(crate) fn permissions_text(permissions: &[Permission]) -> String {
     let names: Vec<&str> = permissions.iter().map(|p| p.as_str()).collect();
     names.join(" ")
 }
 
-pub(crate) fn outcomes_to_stored(outcomes: &[Outcome]) -> String {
+pub(crate) fn outcomes_to_stored(outcomes: &[ChangeOutcome]) -> String {
     let list: Vec<Value> = outcomes
         .iter()
         .map(|outcome| match outcome {
-            Outcome::Stored { id, created_at } => json!([id.as_str(), created_at.0]),
-            Outcome::Recorded { key, version } => json!({ "key": key, "version": version }),
-            Outcome::Done => json!(2),
-            Outcome::Removed => json!(1),
-            Outcome::Held => json!(3),
-            Outcome::Nothing => json!(0),
+            ChangeOutcome::Stored { id, created_at } => json!([id.as_str(), created_at.0]),
+            ChangeOutcome::Recorded { key, version } => json!({ "key": key, "version": version }),
+            ChangeOutcome::Done => json!(2),
+            ChangeOutcome::Removed => json!(1),
+            ChangeOutcome::TextHeld => json!(3),
+            ChangeOutcome::NoChange => json!(0),
         })
         .collect();
     Value::from(list).to_string()
 }
 
-pub(crate) fn outcomes_from_stored(text: &str) -> Option<Vec<Outcome>> {
+pub(crate) fn outcomes_from_stored(text: &str) -> Option<Vec<ChangeOutcome>> {
     let list: Vec<Value> = serde_json::from_str(text).ok()?;
     list.iter()
         .map(|value| match value {
             Value::Array(pair) => {
                 let id = EntryId::parse(pair.first()?.as_str()?)?;
-                Some(Outcome::Stored {
+                Some(ChangeOutcome::Stored {
                     id,
                     created_at: Timestamp(pair.get(1)?.as_i64()?),
                 })
@@ -51,15 +51,15 @@ pub(crate) fn outcomes_from_stored(text: &str) -> Option<Vec<Outcome>> {
                     .and_then(Value::as_str)
                     .unwrap_or_default()
                     .to_owned();
-                Some(Outcome::Recorded {
+                Some(ChangeOutcome::Recorded {
                     key,
                     version: record.get("version")?.as_u64()?,
                 })
             }
-            Value::Number(n) if n.as_i64() == Some(2) => Some(Outcome::Done),
-            Value::Number(n) if n.as_i64() == Some(1) => Some(Outcome::Removed),
-            Value::Number(n) if n.as_i64() == Some(3) => Some(Outcome::Held),
-            Value::Number(_) => Some(Outcome::Nothing),
+            Value::Number(n) if n.as_i64() == Some(2) => Some(ChangeOutcome::Done),
+            Value::Number(n) if n.as_i64() == Some(1) => Some(ChangeOutcome::Removed),
+            Value::Number(n) if n.as_i64() == Some(3) => Some(ChangeOutcome::TextHeld),
+            Value::Number(_) => Some(ChangeOutcome::NoChange),
             _ => None,
         })
         .collect()
@@ -68,7 +68,7 @@ pub(crate) fn outcomes_from_stored(text: &str) -> Option<Vec<Outcome>> {
 /// Refuses to read a kind of record that is under review: only the trait `Review` reads those, for
 /// every caller.
 pub(crate) fn refuse_inert(kind: RecordKind) -> Result<(), StoreError> {
-    if kind.is_inert() {
+    if kind.is_under_review() {
         Err(StoreError::Unavailable(
             "what is under review is not read here".into(),
         ))
@@ -79,12 +79,16 @@ pub(crate) fn refuse_inert(kind: RecordKind) -> Result<(), StoreError> {
 
 /// The table that holds records of this kind.
 pub(crate) fn record_table(kind: RecordKind) -> &'static str {
-    if kind.is_inert() { "review" } else { "record" }
+    if kind.is_under_review() {
+        "review"
+    } else {
+        "record"
+    }
 }
 
 /// An upper bound, by bytes, of all texts that begin with `prefix`. No name holds the last
 /// character.
-pub(crate) fn after_prefix(prefix: &str) -> String {
+pub(crate) fn prefix_end(prefix: &str) -> String {
     format!("{prefix}{}", char::MAX)
 }
 
@@ -95,19 +99,19 @@ mod tests {
     #[test]
     fn outcomes_survive_storage() {
         let id = EntryId::parse("mem_\"1\"").unwrap();
-        let recorded = Outcome::Recorded {
+        let recorded = ChangeOutcome::Recorded {
             key: "a/b".to_owned(),
             version: 7,
         };
         let outcomes = vec![
-            Outcome::Stored {
+            ChangeOutcome::Stored {
                 id,
                 created_at: Timestamp(5),
             },
             recorded,
-            Outcome::Done,
-            Outcome::Removed,
-            Outcome::Nothing,
+            ChangeOutcome::Done,
+            ChangeOutcome::Removed,
+            ChangeOutcome::NoChange,
         ];
         assert_eq!(
             outcomes_from_stored(&outcomes_to_stored(&outcomes)),

@@ -12,7 +12,7 @@ mod porter;
 use std::sync::LazyLock;
 
 /// The words of a text: the count of each, and the number of all.
-pub(crate) struct Words {
+pub(crate) struct WordCounts {
     /// Digest of the word, times (at least 1, saturating at `i16::MAX`), sorted by digest, each
     /// digest once.
     pub counts: Vec<(i64, i16)>,
@@ -27,12 +27,12 @@ const BYTES_PER_WORD: usize = 5;
 const WORD_BYTES_MAX: usize = 32_768;
 
 /// Splits a text into words, stems them and counts them.
-pub(crate) fn words(text: &str) -> Words {
+pub(crate) fn count_words(text: &str) -> WordCounts {
     let mut digests = Vec::with_capacity(text.len() / BYTES_PER_WORD);
-    tokens(text, |word| digests.push(digest(word)));
+    for_each_stem(text, |word| digests.push(digest(word)));
     digests.sort_unstable();
     let times = |run: &[i64]| i16::try_from(run.len()).unwrap_or(i16::MAX);
-    Words {
+    WordCounts {
         total: i32::try_from(digests.len()).unwrap_or(i32::MAX),
         counts: digests
             .chunk_by(|a, b| a == b)
@@ -43,34 +43,34 @@ pub(crate) fn words(text: &str) -> Words {
 
 /// A word of a search query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct QueryWord {
     /// The digest of the word's stem.
-    pub word: i64,
+    pub digest: i64,
     /// The word as it was written, without capitals and accents.
-    pub written: String,
+    pub text: String,
 }
 
 /// The words of a search query, sorted by digest, each once.
-pub(crate) fn asked(terms: &[String]) -> Vec<Asked> {
+pub(crate) fn query_words(terms: &[String]) -> Vec<QueryWord> {
     let mut found = Vec::new();
     for term in terms {
-        whole_words(term, |whole| {
+        for_each_word(term, |whole| {
             // Before stemming it is text: only whole characters were pushed, and a cut is at a
             // length that no term has.
             let written = String::from_utf8_lossy(whole).into_owned();
-            found.push(Asked {
-                word: digest_of(whole),
-                written,
+            found.push(QueryWord {
+                digest: stem_digest(whole),
+                text: written,
             });
         });
     }
-    found.sort_by(|a, b| (a.word, &a.written).cmp(&(b.word, &b.written)));
-    found.dedup_by_key(|asked| asked.word);
+    found.sort_by(|a, b| (a.digest, &a.text).cmp(&(b.digest, &b.text)));
+    found.dedup_by_key(|asked| asked.digest);
     found
 }
 
 /// The digest of a word's stem. `word` is reduced to its stem in place.
-pub(crate) fn digest_of(word: &mut Vec<u8>) -> i64 {
+pub(crate) fn stem_digest(word: &mut Vec<u8>) -> i64 {
     porter::stem(word);
     digest(word)
 }
@@ -82,30 +82,30 @@ fn digest(word: &[u8]) -> i64 {
 
 /// Calls `found` with each stemmed word, in order. A stem is bytes: the stemmer may halve a letter
 /// outside ASCII.
-fn tokens(text: &str, mut found: impl FnMut(&[u8])) {
-    whole_words(text, |word| {
+fn for_each_stem(text: &str, mut found: impl FnMut(&[u8])) {
+    for_each_word(text, |word| {
         porter::stem(word);
         found(word);
     });
 }
 
 /// Calls `found` with each word, in order; `found` may change the buffer that it gets.
-fn whole_words(text: &str, mut found: impl FnMut(&mut Vec<u8>)) {
+fn for_each_word(text: &str, mut found: impl FnMut(&mut Vec<u8>)) {
     let folded: &[u16] = &FOLDED;
     let mut word = Vec::with_capacity(128);
     for c in text.chars() {
         match folded.get(c as usize) {
-            Some(&SEPARATOR) => finish(&mut word, &mut found),
+            Some(&SEPARATOR) => finish_word(&mut word, &mut found),
             Some(&MARK) => {}
-            Some(&code) => push(&mut word, u32::from(code)),
-            None if is_separator(c as u32) => finish(&mut word, &mut found),
-            None => push(&mut word, lower_deseret(c as u32)),
+            Some(&code) => push_char(&mut word, u32::from(code)),
+            None if is_separator(c as u32) => finish_word(&mut word, &mut found),
+            None => push_char(&mut word, lower_deseret(c as u32)),
         }
     }
-    finish(&mut word, &mut found);
+    finish_word(&mut word, &mut found);
 }
 
-fn finish(word: &mut Vec<u8>, found: &mut impl FnMut(&mut Vec<u8>)) {
+fn finish_word(word: &mut Vec<u8>, found: &mut impl FnMut(&mut Vec<u8>)) {
     if word.is_empty() {
         return;
     }
@@ -114,7 +114,7 @@ fn finish(word: &mut Vec<u8>, found: &mut impl FnMut(&mut Vec<u8>)) {
     word.clear();
 }
 
-fn push(word: &mut Vec<u8>, code: u32) {
+fn push_char(word: &mut Vec<u8>, code: u32) {
     if word.len() >= WORD_BYTES_MAX {
         return;
     }
@@ -165,7 +165,7 @@ static FOLDED: LazyLock<Vec<u16>> = LazyLock::new(|| {
             folded[usize::from(code)] = code - first + lower;
         }
     }
-    for (first, letters) in BARE {
+    for (first, letters) in UNACCENTED {
         for (code, letter) in (first..)
             .zip(letters.bytes())
             .filter(|(_, letter)| *letter != b'.')
@@ -306,7 +306,7 @@ static LOWER: [u16; 474] = [
 
 /// Letters that lose their marks, small and capital, by their first character; a dot means a letter
 /// that loses none. Greek and Cyrillic letters keep them.
-const BARE: [(u16, &str); 2] = [
+const UNACCENTED: [(u16, &str); 2] = [
     (
         0xc0,
         "aaaaaa.ceeeeiiii.nooooo..uuuuy..aaaaaa.ceeeeiiii.nooooo..uuuuy.yaaaaaaccccccccdd..eeeeeeeeeegggggggghh..iiiiiiiii...jjkk.llll\
@@ -487,7 +487,7 @@ mod tests {
 
     fn stems_of(text: &str) -> Vec<Vec<u8>> {
         let mut found = Vec::new();
-        tokens(text, |word| found.push(word.to_vec()));
+        for_each_stem(text, |word| found.push(word.to_vec()));
         found
     }
 
@@ -510,16 +510,16 @@ mod tests {
                 in_order.push(key);
             }
         }
-        let words = words(text);
+        let words = count_words(text);
         assert_eq!(
             words.counts,
             expected.into_iter().collect::<Vec<_>>(),
             "{text:?}"
         );
         assert_eq!(usize::try_from(words.total), Ok(theirs.len()), "{text:?}");
-        let mut asked: Vec<i64> = asked(&[text.to_owned()])
+        let mut asked: Vec<i64> = query_words(&[text.to_owned()])
             .iter()
-            .map(|asked| asked.word)
+            .map(|asked| asked.digest)
             .collect();
         in_order.sort_unstable();
         asked.sort_unstable();
@@ -638,7 +638,7 @@ mod tests {
 
     #[test]
     fn counts_saturate() {
-        let words = words(&"again ".repeat(40_000));
+        let words = count_words(&"again ".repeat(40_000));
         assert_eq!(
             (words.counts.len(), words.counts[0].1, words.total),
             (1, i16::MAX, 40_000)

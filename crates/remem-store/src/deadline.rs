@@ -17,7 +17,7 @@ pub async fn within<F: Future>(deadline: Instant, work: F) -> F::Output {
 }
 
 /// Runs `work` with the current deadline moved later by `by`, if there is a deadline.
-pub async fn extended<F: Future>(by: Duration, work: F) -> F::Output {
+pub async fn with_extra_time<F: Future>(by: Duration, work: F) -> F::Output {
     match current() {
         Some(deadline) => within(deadline + by, work).await,
         None => work.await,
@@ -42,7 +42,7 @@ mod tests {
             assert_eq!(current(), Some(outer));
             within(inner, async { assert_eq!(current(), Some(inner)) }).await;
             let by = Duration::from_secs(1);
-            extended(by, async { assert_eq!(current(), Some(inner)) }).await;
+            with_extra_time(by, async { assert_eq!(current(), Some(inner)) }).await;
             assert_eq!(current(), Some(outer));
         })
         .await;

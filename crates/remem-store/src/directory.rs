@@ -10,7 +10,7 @@ pub type KeyHash = [u8; 32];
 
 /// A tenant with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tenant {
+pub struct TenantRecord {
     pub id: TenantId,
     pub created_at: Timestamp,
     /// The treatment of text that is shaped like a secret.
@@ -44,7 +44,7 @@ impl KeyRecord {
     /// The permissions that the key has now. Linking was part of writing for keys made before it
     /// had a scope of its own; their stored permissions do not contain it.
     #[must_use]
-    pub fn allows(&self) -> Vec<Permission> {
+    pub fn effective_permissions(&self) -> Vec<Permission> {
         let mut all = self.permissions.clone();
         let writes = self.trust.is_none() && all.contains(&Permission::MemoryWrite);
         if sabotage!("keys-of-before-link-no-more", writes, false)
@@ -62,7 +62,7 @@ impl KeyRecord {
 #[async_trait]
 pub trait Directory: Send + Sync {
     /// Returns the tenant, if it exists.
-    async fn tenant(&self, id: &TenantId) -> Result<Option<Tenant>, StoreError>;
+    async fn tenant(&self, id: &TenantId) -> Result<Option<TenantRecord>, StoreError>;
     /// Returns true if the storage answers; without it no request can be authenticated. Answers
     /// fast, without waiting for a busy storage.
     async fn is_reachable(&self) -> bool;
@@ -70,9 +70,9 @@ pub trait Directory: Send + Sync {
     /// checked rows; an error says which rows are damaged.
     async fn verify(&self) -> Result<u64, StoreError>;
     /// Returns all tenants, sorted by name.
-    async fn tenants(&self) -> Result<Vec<Tenant>, StoreError>;
+    async fn tenants(&self) -> Result<Vec<TenantRecord>, StoreError>;
     /// Creates the tenant, or changes its settings if it exists. Returns true if it is new.
-    async fn put_tenant(&self, tenant: &Tenant) -> Result<bool, StoreError>;
+    async fn put_tenant(&self, tenant: &TenantRecord) -> Result<bool, StoreError>;
     /// Returns the key with this hash, even if it is revoked or expired: the caller has to check
     /// that.
     async fn find_key(&self, hash: &KeyHash) -> Result<Option<KeyRecord>, StoreError>;

@@ -5,23 +5,25 @@
 //! interface. Read-then-write safety comes from `Batch::expect_entry` and idempotency keys, never
 //! from a lock that is held across calls.
 
+pub mod damage;
 pub mod deadline;
 pub mod directory;
-pub mod kin;
+pub mod lineage;
 pub mod read;
-pub mod soundness;
 pub mod store;
 pub mod workshop;
 
-pub use directory::{Directory, KeyHash, KeyRecord, Tenant};
-pub use kin::{EntryState, Lineage, Relative, Signed, Trace, Traced};
+pub use damage::{DamageReport, DamagedTable, NAMED_MAX};
+pub use directory::{Directory, KeyHash, KeyRecord, TenantRecord};
+pub use lineage::{EntryState, Lineage, RelatedEntry, StoredSignature, SubjectTrace, TracedEntry};
 pub use read::{
-    Around, Candidate, Filter, Found, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary, Tie,
-    VectorCounts,
+    CandidateSet, Filter, ListPosition, MemoryStats, MemorySummary, Neighbours, Page, Probe,
+    ReadAt, RecordLookup, SearchCandidate, VectorCounts,
 };
-pub use soundness::{Damage, Damages, NAMED_MAX};
 pub use store::{
-    Committed, Head, Outcome, Review, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures,
-    Work,
+    ChangeOutcome, CommitResult, DueWork, RescanPage, Review, RowCursor, Snapshot, Store,
+    StoreError, StoreFeatures, TenantHead,
 };
-pub use workshop::{ActionLink, Answer, Faded, Linked, RetentionCount, RetentionState, Rule};
+pub use workshop::{
+    ActionLink, EndedStatement, EntryActions, RetentionCount, RetentionState, SlotAnswer, WorldRule,
+};

@@ -76,7 +76,7 @@ impl Filter {
 
 /// The start of a page of a list (newest first): after this entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Position {
+pub struct ListPosition {
     /// The creation time of the previous page's last entry.
     pub created_at: Timestamp,
     /// The id of the previous page's last entry.
@@ -89,12 +89,12 @@ pub struct Page {
     /// The most entries of the page.
     pub limit: u32,
     /// The position after which it begins; `None` begins with the newest entry.
-    pub after: Option<Position>,
+    pub after: Option<ListPosition>,
 }
 
 /// A lookup of records by something else than their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tie {
+pub enum RecordLookup {
     /// Records that are due at `until` or before, in the order of `(due, key)`.
     Due {
         /// The latest due time that counts.
@@ -138,7 +138,7 @@ impl Probe {
 
 /// An entry that a search found. Its scores depend on its own memory only.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Candidate {
+pub struct SearchCandidate {
     pub entry: Entry,
     /// The BM25 score of the words over the entries of the memory; 0 without a word in common.
     pub lexical: f64,
@@ -146,7 +146,7 @@ pub struct Candidate {
     pub cosine: Option<f64>,
     /// The BM25 score of words in it that are probably the corrections of misspelt query words,
     /// each weighted by its similarity.
-    pub typo: f64,
+    pub correction_score: f64,
     /// The number of entries that say the same, itself included.
     pub support: u64,
     /// The number of actions that rest on it.
@@ -155,18 +155,18 @@ pub struct Candidate {
 
 /// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct CandidateSet {
     /// The best matches by words and the best by vector, at most `depth` of each. Sorted by the
     /// word score, then by cosine, then newest first.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<SearchCandidate>,
     /// The upper bound of the word score, which an entry with every word repeated many times would
     /// approach.
-    pub lexical_best: f64,
+    pub lexical_max: f64,
 }
 
 /// The entries next to an entry in its memory, in the order of `list`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Around {
+pub struct Neighbours {
     pub id: EntryId,
     /// Written right before it, the nearest first.
     pub before: Vec<Entry>,
@@ -185,7 +185,7 @@ pub struct VectorCounts {
 
 /// The totals of one memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ScopeStats {
+pub struct MemoryStats {
     /// The number of live entries.
     pub entries: u64,
     /// The total size of their texts.
@@ -200,7 +200,7 @@ pub struct ScopeStats {
 
 /// A memory in the list of a tenant's memories.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScopeSummary {
+pub struct MemorySummary {
     pub memory_ref: MemoryRef,
     /// The number of live entries.
     pub entries: u64,

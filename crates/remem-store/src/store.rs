@@ -1,11 +1,14 @@
 //! The `Store` trait: the storage of all tenants' memories.
 
-use crate::kin::{Lineage, Signed, Trace};
+use crate::damage::DamageReport;
+use crate::lineage::{Lineage, StoredSignature, SubjectTrace};
 use crate::read::{
-    Around, Filter, Found, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie, VectorCounts,
+    CandidateSet, Filter, MemoryStats, MemorySummary, Neighbours, Page, Probe, ReadAt,
+    RecordLookup, VectorCounts,
 };
-use crate::soundness::Damages;
-use crate::workshop::{ActionLink, Answer, Faded, Linked, RetentionCount, Rule};
+use crate::workshop::{
+    ActionLink, EndedStatement, EntryActions, RetentionCount, SlotAnswer, WorldRule,
+};
 use async_trait::async_trait;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Rejection,
@@ -48,21 +51,21 @@ pub trait Store: Send + Sync {
         filter: &Filter,
         depth: u32,
         at: &ReadAt,
-    ) -> Result<Found, StoreError>;
+    ) -> Result<CandidateSet, StoreError>;
 
     /// Returns the live entries next to the given entries of the same memory, up to `reach` on
     /// either side. One result for each given entry that is live.
-    async fn around(
+    async fn neighbours(
         &self,
         scope: &Scope,
         ids: &[EntryId],
         reach: u32,
         at: &ReadAt,
-    ) -> Result<Vec<Around>, StoreError>;
+    ) -> Result<Vec<Neighbours>, StoreError>;
 
     /// Returns entries that have a text and no vector of that model, with their positions, in the
     /// store's own order.
-    async fn unembedded(
+    async fn entries_without_vector(
         &self,
         tenant: &TenantId,
         model: ModelId,
@@ -83,23 +86,28 @@ pub trait Store: Send + Sync {
     ) -> Result<u64, StoreError>;
 
     /// Returns the totals of one memory.
-    async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError>;
+    async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<MemoryStats, StoreError>;
 
     /// Lists the tenant's memories that the actor may see, in the order of their names, after
     /// `after`.
-    async fn scopes(
+    async fn memories(
         &self,
         tenant: &TenantId,
         actor: &Actor,
         after: Option<&MemoryRef>,
         limit: u32,
         at: &ReadAt,
-    ) -> Result<Vec<ScopeSummary>, StoreError>;
+    ) -> Result<Vec<MemorySummary>, StoreError>;
 
     /// Returns every entry of a memory that answers a slot or did, and still has its text, ordered
     /// by the start of its validity window, then by time and name. If there are more than `limit`,
     /// the newest ones.
-    async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError>;
+    async fn slot_history(
+        &self,
+        scope: &Scope,
+        slot: &str,
+        limit: u32,
+    ) -> Result<Vec<SlotAnswer>, StoreError>;
 
     /// Lists the rules of a world in the order of their names, after `after`.
     async fn rules(
@@ -108,11 +116,11 @@ pub trait Store: Send + Sync {
         world: &WorldId,
         after: Option<&RuleId>,
         limit: u32,
-    ) -> Result<Vec<Rule>, StoreError>;
+    ) -> Result<Vec<WorldRule>, StoreError>;
 
     /// Returns a rule that the text restates, if there is one: `commit` would refuse an entry with
     /// this text.
-    async fn shadowed(
+    async fn restated_rule(
         &self,
         tenant: &TenantId,
         world: &WorldId,
@@ -120,7 +128,11 @@ pub trait Store: Send + Sync {
     ) -> Result<Option<RuleId>, StoreError>;
 
     /// Returns the actions that rest on an entry, oldest first; the entry may be removed.
-    async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError>;
+    async fn actions_of_entry(
+        &self,
+        scope: &Scope,
+        id: &EntryId,
+    ) -> Result<Vec<ActionLink>, StoreError>;
 
     /// Lists the rules of all worlds, in the order of world and name, after `after`.
     async fn all_rules(
@@ -128,20 +140,20 @@ pub trait Store: Send + Sync {
         tenant: &TenantId,
         after: Option<&(WorldId, RuleId)>,
         limit: u32,
-    ) -> Result<Vec<(WorldId, Rule)>, StoreError>;
+    ) -> Result<Vec<(WorldId, WorldRule)>, StoreError>;
 
     /// Returns the entries of all users that actions rest on, removed ones included, in the store's
     /// own order after `after`.
-    async fn linked(
+    async fn entries_with_actions(
         &self,
         tenant: &TenantId,
         after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Vec<Linked>, StoreError>;
+    ) -> Result<Vec<EntryActions>, StoreError>;
 
     /// Counts the entries of the tenant, or of one memory, by retention state, as far as the actor
     /// may see them.
-    async fn retention(
+    async fn retention_counts(
         &self,
         tenant: &TenantId,
         actor: &Actor,
@@ -150,13 +162,13 @@ pub trait Store: Send + Sync {
 
     /// Returns statements that ceased to be true before `before`, still have their text, and have
     /// no action resting on them. Those that ended first come first, after the position `after`.
-    async fn faded(
+    async fn ended_statements(
         &self,
         tenant: &TenantId,
         before: Timestamp,
         after: Option<(Timestamp, RowCursor)>,
         limit: u32,
-    ) -> Result<Vec<Faded>, StoreError>;
+    ) -> Result<Vec<EndedStatement>, StoreError>;
 
     /// Returns events of the tenant's log after `after`, in order, without gaps.
     async fn events(
@@ -179,7 +191,7 @@ pub trait Store: Send + Sync {
     async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError>;
 
     /// Returns the newest revision, event and instant of the tenant.
-    async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError>;
+    async fn head(&self, tenant: &TenantId) -> Result<TenantHead, StoreError>;
 
     /// Returns the record with that name. Records under review are never returned, here and below.
     async fn record(
@@ -201,20 +213,23 @@ pub trait Store: Send + Sync {
     ) -> Result<Vec<Record>, StoreError>;
 
     /// Returns records by due time, topic or source entry.
-    async fn tied(
+    async fn records_by(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
-        tie: &Tie,
+        tie: &RecordLookup,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError>;
 
     /// Notifies the receiver of the tenant's next commit. Only a hint: commits of other processes
     /// may be reported late or not at all.
-    async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError>;
+    async fn watch_commits(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<watch::Receiver<Revision>, StoreError>;
 
     /// Returns entries that are expired at `at` and still have their text.
-    async fn expired(
+    async fn expired_entries(
         &self,
         tenant: &TenantId,
         at: Timestamp,
@@ -223,7 +238,7 @@ pub trait Store: Send + Sync {
 
     /// Returns entries that were removed while a run could still read them, and that no open
     /// snapshot needs any more, so that their text can be erased.
-    async fn ended(
+    async fn erasable_entries(
         &self,
         tenant: &TenantId,
         limit: u32,
@@ -231,17 +246,17 @@ pub trait Store: Send + Sync {
 
     /// Returns entries whose text was admitted under other redaction rules than `scan` identifies,
     /// in the store's own order after `after`.
-    async fn stale(
+    async fn entries_to_rescan(
         &self,
         tenant: &TenantId,
         scan: u64,
         after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Stale, StoreError>;
+    ) -> Result<RescanPage, StoreError>;
 
     /// Returns entries of a memory that consolidation may examine (live, persistent, without an
     /// end) and that have no signature, with their positions, in the store's own order.
-    async fn unsigned(
+    async fn entries_without_signature(
         &self,
         scope: &Scope,
         after: Option<RowCursor>,
@@ -254,7 +269,7 @@ pub trait Store: Send + Sync {
         scope: &Scope,
         after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Vec<Signed>, StoreError>;
+    ) -> Result<Vec<StoredSignature>, StoreError>;
 
     /// Returns such entries at the given positions, in the store's own order.
     async fn entries_at(
@@ -269,11 +284,19 @@ pub trait Store: Send + Sync {
 
     /// Returns all entries that carry a subject: the entries about it, everything made from them,
     /// and so on.
-    async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError>;
+    async fn trace_subject(
+        &self,
+        tenant: &TenantId,
+        subject: &Subject,
+    ) -> Result<SubjectTrace, StoreError>;
 
     /// Returns the tenants that may have work of this kind. May return too many, but must include
     /// every tenant with such work that this process ever touched or that other nodes can touch.
-    async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError>;
+    async fn tenants_with_work(
+        &self,
+        work: DueWork,
+        at: Timestamp,
+    ) -> Result<Vec<TenantId>, StoreError>;
 
     /// Removes erased text physically (from journals and free space, too) and deletes idempotency
     /// records from before `keys_before`. With `compact`, also returns free space to the file
@@ -292,14 +315,14 @@ pub trait Store: Send + Sync {
 
     /// Counts the tenant's rows that have no hash yet. They were written before rows had one, so
     /// `verify` cannot check them.
-    async fn unhashed(&self, tenant: &TenantId) -> Result<u64, StoreError>;
+    async fn count_rows_without_hash(&self, tenant: &TenantId) -> Result<u64, StoreError>;
 
     /// Acquires the lease on a pass of a tenant for `for_ms`, or extends it for the same holder.
     /// `None` if another holder has it.
     ///
     /// `now` is the caller's clock; a store that has a clock of its own, shared by all nodes, uses
     /// that. A lease only saves work: `Batch::fenced` is what makes two holders harmless.
-    async fn claim(
+    async fn acquire_lease(
         &self,
         tenant: &TenantId,
         pass: &'static str,
@@ -309,11 +332,11 @@ pub trait Store: Send + Sync {
     ) -> Result<Option<Fence>, StoreError>;
 
     /// Releases a lease if it is still held.
-    async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError>;
+    async fn release_lease(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError>;
 
     /// Notifies the receiver when a pass may have work sooner than its period says, on whichever
     /// node the work arose. Only a hint.
-    fn wake(&self) -> watch::Receiver<u64>;
+    fn watch_work(&self) -> watch::Receiver<u64>;
 
     /// Tenants of which this process has seen that their stored data is damaged, or cannot be
     /// opened. A restart or a check that finds nothing takes them off the list.
@@ -329,7 +352,7 @@ pub trait Store: Send + Sync {
     ///
     /// The only write. An `Unavailable` error does not mean "not written": repeat it with the same
     /// idempotency key.
-    async fn commit(&self, batch: Batch) -> Result<Committed, StoreError>;
+    async fn commit(&self, batch: Batch) -> Result<CommitResult, StoreError>;
 }
 
 /// Reads records under review. It is separate from `Store`, so that code with a `Store` alone
@@ -337,7 +360,7 @@ pub trait Store: Send + Sync {
 #[async_trait]
 pub trait Review: Send + Sync {
     /// Returns the record under review with that name.
-    async fn inert(
+    async fn review_record(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
@@ -346,7 +369,7 @@ pub trait Review: Send + Sync {
 
     /// Returns records under review whose name begins with `prefix` and comes after `after`, in the
     /// byte order of their names.
-    async fn inert_list(
+    async fn review_records(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
@@ -356,7 +379,7 @@ pub trait Review: Send + Sync {
     ) -> Result<Vec<Record>, StoreError>;
 
     /// Returns records under review that are due, earliest first.
-    async fn inert_due(
+    async fn due_review_records(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
@@ -367,7 +390,7 @@ pub trait Review: Send + Sync {
 
 /// A kind of work for which a store can list the tenants that have some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum DueWork {
     /// Work that `expired_entries`, `erasable_entries` or `scrub` reports or does.
     Purge,
     /// Records that are due, those under review included.
@@ -401,7 +424,7 @@ pub struct RowCursor(pub i64, pub i64);
 
 /// A page of entries that must be redacted again.
 #[derive(Clone, Debug, Default)]
-pub struct Stale {
+pub struct RescanPage {
     pub entries: Vec<Entry>,
     /// The position for the next page; `None` at the end.
     pub next: Option<RowCursor>,
@@ -409,7 +432,7 @@ pub struct Stale {
 
 /// The newest revision, event and instant of a tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Head {
+pub struct TenantHead {
     /// The newest commit of the tenant.
     pub revision: Revision,
     /// The newest event of the tenant.
@@ -420,13 +443,13 @@ pub struct Head {
 
 /// The result of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommitResult {
     /// The revision that this batch became, or the newest one if it changed nothing.
     pub revision: Revision,
     /// The instant of the commit: the batch's own, or later if the tenant's clock was ahead of it.
     pub at: Timestamp,
     /// The outcomes of the changes, one for each, in order.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<ChangeOutcome>,
     /// True if the batch was applied before under the same idempotency key; the outcomes are those
     /// of the first time.
     pub replayed: bool,
@@ -434,7 +457,7 @@ pub struct Committed {
 
 /// The outcome of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ChangeOutcome {
     /// The entry was stored with this id, at this time.
     Stored {
         /// The id; for a repeated batch, the one of the first time.
@@ -453,9 +476,9 @@ pub enum Outcome {
     /// The entry or record was removed.
     Removed,
     /// The entry was removed, and its text is kept because an action rests on it.
-    Held,
+    TextHeld,
     /// Nothing was changed: there is no such live entry, or the imported id is in use.
-    Nothing,
+    NoChange,
 }
 
 /// The reason why a store operation failed.
@@ -483,5 +506,5 @@ pub enum StoreError {
     Damaged(&'static str),
     /// A check found rows that differ from what was written.
     #[error("stored data is damaged: {0}")]
-    DamagedRows(Damages),
+    DamagedRows(DamageReport),
 }

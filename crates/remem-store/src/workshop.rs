@@ -1,6 +1,6 @@
 //! The data of workshop memories as a store returns it: slots, rules, actions and retention.
 
-use crate::kin::EntryState;
+use crate::lineage::EntryState;
 use crate::store::RowCursor;
 use remem_core::{
     ActionText, Entry, EntryId, MemoryRef, PrincipalId, RuleId, Tier, Timestamp, Typology,
@@ -8,7 +8,7 @@ use remem_core::{
 
 /// An entry that answers a slot, or did.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct SlotAnswer {
     pub entry: Entry,
     /// The present state of the entry.
     pub state: EntryState,
@@ -20,7 +20,7 @@ pub struct Answer {
 
 /// A rule of a world.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Rule {
+pub struct WorldRule {
     pub id: RuleId,
     /// The text of the rule.
     pub body: String,
@@ -28,7 +28,7 @@ pub struct Rule {
     pub at: Timestamp,
 }
 
-impl std::fmt::Debug for Rule {
+impl std::fmt::Debug for WorldRule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Rule")
             .field("id", &self.id)
@@ -51,7 +51,7 @@ pub struct ActionLink {
 
 /// An entry with the actions that rest on it, as the rescan for newly registered secrets reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Linked {
+pub struct EntryActions {
     /// The position in the store's own order.
     pub row: RowCursor,
     pub memory_ref: MemoryRef,
@@ -121,7 +121,7 @@ pub struct RetentionCount {
 
 /// A statement that ceased to be true and still has its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Faded {
+pub struct EndedStatement {
     /// The instant at which it ceased to be true, and …
     pub ended_at: Timestamp,
     /// … its position among those of the same instant; together they are the cursor of a page.

@@ -1,14 +1,14 @@
 //! The state that outlives a process: storage, a clock that tests set, and a generator of ids.
 //! Hosts are started on it; a second host is another node, or the same one after a restart.
 
-use crate::storage::{self, Storage};
+use crate::storage::{self, TestStorage};
 use crate::{FaultStore, NOON, TestHost};
 use remem_core::{Permission, Policy, TenantId};
 use remem_engine::keys::KeyRequest;
 use remem_engine::model::ModelPort;
 use remem_engine::ports::{Clock, CountedIds, FixedClock};
-use remem_engine::proposals::Desk;
-use remem_engine::{Engine, HostKey, Parts, VaultKey};
+use remem_engine::proposals::ProposalStore;
+use remem_engine::{Engine, EngineParts, HostKey, VaultKey};
 use remem_store::{Directory, Review, Store};
 use remem_store_sql::Location;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl TestEnv {
 
     /// Creates one on this storage.
     #[must_use]
-    pub fn over(storage: Storage) -> TestEnv {
+    pub fn over(storage: TestStorage) -> TestEnv {
         let faults = Arc::new(FaultStore::new(storage.store));
         TestEnv {
             store: faults.clone(),
@@ -65,7 +65,7 @@ impl TestEnv {
 
     /// Returns the same environment, with hosts that use the store behind `faults`.
     #[must_use]
-    pub fn past_faults(&self) -> TestEnv {
+    pub fn without_faults(&self) -> TestEnv {
         TestEnv {
             store: self.faults.inner().clone(),
             ..self.clone()
@@ -87,16 +87,20 @@ impl TestEnv {
 
     /// The parts of an engine in this environment.
     #[must_use]
-    pub fn parts(&self) -> Parts {
-        let parts = Parts::new(
+    pub fn parts(&self) -> EngineParts {
+        let parts = EngineParts::new(
             self.store.clone(),
             self.directory.clone(),
             self.clock.clone(),
             self.ids.clone(),
             HostKey::new([3; 32]),
         );
-        Parts {
-            review: self.review.clone().map(Desk::over).unwrap_or_default(),
+        EngineParts {
+            proposal_store: self
+                .review
+                .clone()
+                .map(ProposalStore::new)
+                .unwrap_or_default(),
             vault: Some(VaultKey::new([1; 32])),
             policy: self.policy.clone(),
             model: self.model.clone(),
@@ -131,7 +135,7 @@ impl TestEnv {
     }
 
     /// Moves the clock beyond the end of every lease.
-    pub fn pass_leases(&self) {
+    pub fn expire_leases(&self) {
         self.clock.set(self.clock.now().plus_ms(31_000));
     }
 }

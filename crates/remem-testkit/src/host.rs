@@ -6,8 +6,8 @@ use remem_core::run::ForkMode;
 use remem_core::{Draft, Entry, Event, MemoryRef, RecordKind, RunStatus, Scope, Seq, TenantId};
 use remem_engine::jobs::{Trigger, WorkError, WorkReport};
 use remem_engine::ports::Clock;
-use remem_engine::registry::{self, Mode, PassReport};
-use remem_engine::runs::{Fork, NewRun, Run};
+use remem_engine::registry::{self, PassMode, PassReport};
+use remem_engine::runs::{ForkRequest, NewRun, Run};
 use remem_engine::vault::SecretScope;
 use remem_engine::{Caller, Engine, EngineError, runner};
 use remem_store::{Filter, Lineage, Page, ReadAt};
@@ -33,7 +33,7 @@ pub fn object(value: &Value) -> Map<String, Value> {
 }
 
 /// Whether the storage, rather than the work itself, caused the error.
-fn is_passing(error: &WorkError) -> bool {
+fn is_storage_error(error: &WorkError) -> bool {
     matches!(
         error,
         WorkError::Stopped(_) | WorkError::Failed(EngineError::Store(_))
@@ -72,7 +72,7 @@ impl TestHost {
     pub async fn put_about(&self, memory: &str, text: &str, subject: &str) -> String {
         let subjects = self
             .engine
-            .subjects(&self.caller, &[subject.to_owned()])
+            .subject_digests(&self.caller, &[subject.to_owned()])
             .unwrap();
         self.put_draft(
             memory,
@@ -105,7 +105,7 @@ impl TestHost {
     ) -> Result<WorkReport, WorkError> {
         let memory = MemoryRef::parse(memory).unwrap();
         self.engine
-            .work_now(
+            .run_job_and_wait(
                 self.tenant(),
                 pass,
                 Some(&memory),
@@ -116,11 +116,11 @@ impl TestHost {
     }
 
     /// Runs the job again until it works; only errors of the storage are expected.
-    pub async fn insist(&self, pass: &str, memory: &str, options: Value) -> WorkReport {
+    pub async fn work_with_retries(&self, pass: &str, memory: &str, options: Value) -> WorkReport {
         for _ in 0..300 {
             match self.work(pass, memory, options.clone()).await {
                 Ok(report) => return report,
-                Err(error) if is_passing(&error) => self.env.pass_leases(),
+                Err(error) if is_storage_error(&error) => self.env.expire_leases(),
                 Err(other) => panic!("{other:?}"),
             }
         }
@@ -130,7 +130,11 @@ impl TestHost {
     /// Runs a pass over the whole tenant.
     pub async fn run_pass(&self, name: &str) -> PassReport {
         self.engine
-            .run_pass(registry::find(name).unwrap(), self.tenant(), Mode::Apply)
+            .run_pass(
+                registry::find(name).unwrap(),
+                self.tenant(),
+                PassMode::Apply,
+            )
             .await
             .unwrap()
     }
@@ -229,11 +233,11 @@ impl TestHost {
 
     /// All data of a tenant that is not about jobs, as text: for comparisons before and after
     /// something that must change nothing.
-    pub async fn everything(&self, memories: &[&str]) -> Vec<String> {
+    pub async fn dump(&self, memories: &[&str]) -> Vec<String> {
         let about_jobs = [RecordKind::Job, RecordKind::Progress];
         let kinds: Vec<RecordKind> = RecordKind::ALL
             .into_iter()
-            .filter(|kind| !about_jobs.contains(kind) && !kind.is_inert())
+            .filter(|kind| !about_jobs.contains(kind) && !kind.is_under_review())
             .collect();
         let mut all = self.records(&kinds).await;
         for event in self.all_events().await {
@@ -260,16 +264,16 @@ impl TestHost {
     }
 
     /// Waits until a run has ended, and returns its last state.
-    pub async fn has_ended(&self, run: &Run) -> Run {
+    pub async fn wait_for_end(&self, run: &Run) -> Run {
         wait_for("the run ends", || async {
-            let run = self.engine.run(&self.caller, run.id.as_str()).await;
+            let run = self.engine.get_run(&self.caller, run.id.as_str()).await;
             run.ok().filter(|run| run.state.status.is_terminal())
         })
         .await
     }
 
     /// Installs a workflow and starts a run of it.
-    pub async fn begin(&self, workflow: Value, configurable: Value) -> Run {
+    pub async fn start_run(&self, workflow: Value, configurable: Value) -> Run {
         let id = workflow["id"].as_str().unwrap().to_owned();
         self.engine
             .put_workflow(&self.caller, &id, object(&workflow))
@@ -288,16 +292,16 @@ impl TestHost {
     }
 
     /// Installs a workflow and runs it to its end.
-    pub async fn run(&self, workflow: Value, configurable: Value) -> Run {
-        let run = self.begin(workflow, configurable).await;
-        self.carry_on(&run).await
+    pub async fn run_workflow(&self, workflow: Value, configurable: Value) -> Run {
+        let run = self.start_run(workflow, configurable).await;
+        self.run_to_end(&run).await
     }
 
     /// Executes runs until this one has ended.
-    pub async fn carry_on(&self, run: &Run) -> Run {
+    pub async fn run_to_end(&self, run: &Run) -> Run {
         let (_stop, stopping) = watch::channel(false);
-        runner::start_runs(&self.engine, &stopping);
-        self.has_ended(run).await
+        runner::start_run_executor(&self.engine, &stopping);
+        self.wait_for_end(run).await
     }
 
     /// The events of a run, without its first and last ones, which contain its id and time.
@@ -319,7 +323,7 @@ impl TestHost {
 
     /// Replays a run that has ended, and waits for the end of the replay.
     pub async fn replay(&self, run: &Run) -> Run {
-        let fork = Fork {
+        let fork = ForkRequest {
             mode: ForkMode::Replay,
             from_seq: None,
             overlay: None,
@@ -330,7 +334,7 @@ impl TestHost {
             .await
             .unwrap()
             .run;
-        let ended = self.carry_on(&forked).await;
+        let ended = self.run_to_end(&forked).await;
         assert_eq!(
             ended.state.status,
             RunStatus::Completed,

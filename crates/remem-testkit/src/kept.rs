@@ -6,9 +6,9 @@
     reason = "tests drive their own connections"
 )]
 
-use crate::postgres::{Database, PASSWORD};
-use crate::storage::Storage;
-use remem_store_sql::postgres::{Options, PostgresStore, Target, migrate};
+use crate::postgres::{PASSWORD, TestDatabase};
+use crate::storage::TestStorage;
+use remem_store_sql::postgres::{PostgresOptions, PostgresStore, PostgresTarget, migrate};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -31,7 +31,7 @@ fn told(program: &str, arguments: &[&str]) -> String {
 
 /// The kept folder of a release, unpacked. Its vault key was not kept, so that its secrets go, too.
 #[must_use]
-pub fn folder(release: &str, folder: &Path) -> Storage {
+pub fn folder(release: &str, folder: &Path) -> TestStorage {
     let archive = kept(release, "sqlite.tar.gz");
     told("tar", &["-xzf", &archive, "-C", folder.to_str().unwrap()]);
     let db = Connection::open(folder.join("tenants/default.db")).unwrap();
@@ -44,7 +44,7 @@ pub fn folder(release: &str, folder: &Path) -> Storage {
     let location = Location::Folder(folder.into());
     let directory = SqliteDirectory::open(&location).unwrap();
     let store = Arc::new(SqliteStore::open(location, 2).unwrap());
-    Storage {
+    TestStorage {
         store: store.clone(),
         review: store,
         directory: Arc::new(directory),
@@ -52,21 +52,21 @@ pub fn folder(release: &str, folder: &Path) -> Storage {
 }
 
 /// The kept database of a release, migrated.
-pub async fn database(release: &str) -> Storage {
-    let database = Database::empty().await;
+pub async fn database(release: &str) -> TestStorage {
+    let database = TestDatabase::empty().await;
     let dump = told("gzip", &["-dc", &kept(release, "postgres.sql.gz")]);
     database.restore(&dump).await;
     let admin = database.admin().await;
     let rare = format!("SET search_path = remem; {RARE}; RESET search_path");
     admin.batch_execute(&rare).await.unwrap();
-    let target = Target::parse(&database.admin_url).unwrap();
+    let target = PostgresTarget::parse(&database.admin_url).unwrap();
     migrate(&target, PASSWORD).await.unwrap();
-    let options = Options {
+    let options = PostgresOptions {
         local_ms: || 0,
         ..database.options(4)
     };
     let store = Arc::new(PostgresStore::open(options).await.unwrap());
-    Storage {
+    TestStorage {
         directory: Arc::new(store.directory()),
         store: store.clone(),
         review: store,

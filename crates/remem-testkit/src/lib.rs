@@ -32,7 +32,7 @@ pub use fault_store::FaultStore;
 #[cfg(feature = "engine")]
 pub use host::TestHost;
 pub use proxy::{Proxy, ProxyMode};
-pub use random::{Random, fresh_seed, given_seed};
+pub use random::{SeededRandom, fresh_seed, given_seed};
 #[cfg(feature = "http")]
 pub use server::{TestResponse, TestServer};
 pub use wait::{deadline, wait_for, wait_until, wait_until_blocking};

@@ -5,7 +5,9 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use remem_store_sql::postgres::{EXACT_MAX, Options, PostgresStore, Target, WAITERS_MAX, migrate};
+use remem_store_sql::postgres::{
+    EXACT_MAX, PostgresOptions, PostgresStore, PostgresTarget, WAITERS_MAX, migrate,
+};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::{Client, NoTls};
@@ -25,7 +27,7 @@ pub fn server_url() -> String {
 }
 
 /// A private database of a test.
-pub struct Database {
+pub struct TestDatabase {
     /// The database's name on the server.
     pub name: String,
     /// The URL for the superuser.
@@ -34,23 +36,23 @@ pub struct Database {
     pub app_url: String,
 }
 
-impl Database {
+impl TestDatabase {
     /// Creates a database without a schema.
-    pub async fn empty() -> Database {
+    pub async fn empty() -> TestDatabase {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::SeqCst);
         // Processes of one run, and runs one after another, share a server.
         let name = format!("t{}_{}_{count}", now().as_secs(), std::process::id());
-        Database::create(&connect(&server_url()).await, name).await
+        TestDatabase::create(&connect(&server_url()).await, name).await
     }
 
     /// Opens a database that the tests of a topic share and only read: the first of them fills it.
     ///
     /// cargo-nextest runs each test in a separate process and passes it the id of the run, which
     /// the database is named after. Without nextest the caller shares it within the process.
-    pub async fn shared(topic: &str, fill: impl AsyncFnOnce(&Database)) -> Database {
+    pub async fn shared(topic: &str, fill: impl AsyncFnOnce(&TestDatabase)) -> TestDatabase {
         let Ok(run) = std::env::var("NEXTEST_RUN_ID") else {
-            let database = Database::fresh().await;
+            let database = TestDatabase::fresh().await;
             fill(&database).await;
             return database;
         };
@@ -61,9 +63,9 @@ impl Database {
         let filled = "SELECT 1 FROM pg_database
              WHERE datname = $1 AND shobj_description(oid, 'pg_database') = 'filled'";
         if server.query_opt(filled, &[&name]).await.unwrap().is_some() {
-            return Database::named(name);
+            return TestDatabase::named(name);
         }
-        let database = Database::create(&server, name).await;
+        let database = TestDatabase::create(&server, name).await;
         database.migrate().await;
         fill(&database).await;
         let note = format!("COMMENT ON DATABASE {} IS 'filled'", database.name);
@@ -72,19 +74,19 @@ impl Database {
         database
     }
 
-    async fn create(server: &Client, name: String) -> Database {
+    async fn create(server: &Client, name: String) -> TestDatabase {
         server
             .batch_execute(&format!("CREATE DATABASE {name}"))
             .await
             .unwrap();
-        Database::named(name)
+        TestDatabase::named(name)
     }
 
-    fn named(name: String) -> Database {
+    fn named(name: String) -> TestDatabase {
         let server = server_url();
         let (authority, _) = server.rsplit_once('/').unwrap();
         let host = authority.rsplit_once('@').unwrap().1;
-        Database {
+        TestDatabase {
             admin_url: format!("{authority}/{name}"),
             app_url: format!("postgres://{name}_app:{PASSWORD}@{host}/{name}"),
             name,
@@ -92,14 +94,14 @@ impl Database {
     }
 
     async fn migrate(&self) {
-        migrate(&Target::parse(&self.admin_url).unwrap(), PASSWORD)
+        migrate(&PostgresTarget::parse(&self.admin_url).unwrap(), PASSWORD)
             .await
             .unwrap();
     }
 
     /// Creates a migrated database.
-    pub async fn fresh() -> Database {
-        let database = Database::empty().await;
+    pub async fn fresh() -> TestDatabase {
+        let database = TestDatabase::empty().await;
         database.migrate().await;
         database
     }
@@ -126,9 +128,9 @@ impl Database {
 
     /// The options for a store over it, with that many connections.
     #[must_use]
-    pub fn options(&self, connections: usize) -> Options {
-        Options {
-            target: Target::parse(&self.app_url).unwrap(),
+    pub fn options(&self, connections: usize) -> PostgresOptions {
+        PostgresOptions {
+            target: PostgresTarget::parse(&self.app_url).unwrap(),
             worker: None,
             connections,
             // Long enough for a machine that is busy with other tests.

@@ -62,13 +62,13 @@ impl Proxy {
         let accepting = proxy.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                accepting.take(client, upstream.clone());
+                accepting.handle(client, upstream.clone());
             }
         });
         proxy
     }
 
-    fn take(&self, client: TcpStream, upstream: String) {
+    fn handle(&self, client: TcpStream, upstream: String) {
         let mode = *self.mode.borrow();
         let mut modes = self.mode.subscribe();
         let forward = async move {

@@ -4,27 +4,27 @@ use std::hash::{BuildHasher, Hasher};
 
 /// The generator SplitMix64, written out here because a seed must give the same numbers for ever.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     /// A generator that starts from a given seed.
     #[must_use]
-    pub fn new(seed: u64) -> Random {
-        Random(seed)
+    pub fn new(seed: u64) -> SeededRandom {
+        SeededRandom(seed)
     }
 
     /// A generator with the seed of this run, which is printed.
     #[must_use]
-    pub fn fresh() -> Random {
+    pub fn fresh() -> SeededRandom {
         let seed = fresh_seed();
         println!("seed: REMEM_TEST_SEED={seed}");
-        Random(seed)
+        SeededRandom(seed)
     }
 
     /// Returns another generator that is seeded from this one.
     #[must_use]
-    pub fn branch(&mut self) -> Random {
-        Random(self.next())
+    pub fn branch(&mut self) -> SeededRandom {
+        SeededRandom(self.next())
     }
 
     /// The next random number.

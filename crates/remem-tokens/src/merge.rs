@@ -89,11 +89,11 @@ fn count_long(piece: &[u8], mut size: usize) -> usize {
 fn count_in_windows(piece: &[u8], size: usize) -> Option<usize> {
     let mut tokens = 0;
     let mut rest = piece;
-    let mut window = Row::merged(rest, size);
+    let mut window = TokenChain::merged(rest, size);
     while window.piece.len() < rest.len() {
         let (before, start) = window.tokens_before(size * 3 / 4);
         rest = &rest[start..];
-        let next = Row::merged(rest, size);
+        let next = TokenChain::merged(rest, size);
         if before == 0 || next.lengths[0] != window.lengths[start] {
             return None;
         }
@@ -104,7 +104,7 @@ fn count_in_windows(piece: &[u8], size: usize) -> Option<usize> {
 }
 
 /// The tokens of a text, as the positions where they start.
-struct Row<'a> {
+struct TokenChain<'a> {
     piece: &'a [u8],
     /// The length of a token, at its first and at its last byte, so that neighbours are found in
     /// both directions. No token is longer than 128 bytes.
@@ -119,9 +119,9 @@ struct Row<'a> {
 /// one.
 type Pair = (u32, usize);
 
-impl Row<'_> {
+impl TokenChain<'_> {
     /// The tokens of a text, or of its first bytes if it has more than `size`.
-    fn merged(text: &[u8], size: usize) -> Row<'_> {
+    fn merged(text: &[u8], size: usize) -> TokenChain<'_> {
         let piece = &text[..size.min(text.len())];
         let mut ranks: Vec<u32> = piece.windows(2).map(rank).collect();
         ranks.push(NO_RANK);
@@ -130,7 +130,7 @@ impl Row<'_> {
             .filter(|(_, rank)| **rank != NO_RANK)
             .map(|(start, rank)| Reverse((*rank, start)))
             .collect();
-        let mut row = Row {
+        let mut row = TokenChain {
             piece,
             lengths: vec![1; piece.len()],
             ranks,

@@ -1,7 +1,7 @@
 //! Wire types of agents. The inventory has OpenWOP's closed shapes: a prompt, a schema or a
 //! credential has no field in it.
 
-use remem_core::agent::{Agent, Install};
+use remem_core::agent::{Agent, InstallRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -47,14 +47,14 @@ impl AgentInstall {
     }
 }
 
-impl From<AgentInstall> for Install {
-    fn from(request: AgentInstall) -> Install {
+impl From<AgentInstall> for InstallRequest {
+    fn from(request: AgentInstall) -> InstallRequest {
         let peers = request
             .peer_dependencies
             .into_iter()
             .map(|(name, peer)| (name, peer.optional))
             .collect();
-        Install {
+        InstallRequest {
             manifest: request.manifest,
             pack_name: request.pack_name,
             pack_version: request.pack_version,
@@ -139,7 +139,7 @@ impl AgentInventoryEntry {
             tool_allowlist: agent.tools().map(str::to_owned).collect(),
             has_handoff_schemas: agent.has_handoff_schemas(),
             memory_shape: agent.memory_shape().map(shape),
-            confidence_threshold: agent.threshold(),
+            confidence_threshold: agent.confidence_threshold(),
             degraded,
             memory_degraded: (!memory.is_empty()).then_some(true),
             degraded_memory_dimensions: memory.iter().map(|name| (*name).to_owned()).collect(),

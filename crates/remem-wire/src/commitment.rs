@@ -2,7 +2,7 @@
 //! anything; the text of a commitment is read from memory as it is now.
 
 use crate::time::Instant;
-use remem_core::commitment::{Commitment, Delivery, When};
+use remem_core::commitment::{Commitment, CommitmentTrigger, Delivery};
 use remem_core::{EntryId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -160,15 +160,15 @@ impl CommitmentDoc {
         text: Option<String>,
     ) -> CommitmentDoc {
         let at = |ms: i64| Instant(Timestamp(ms));
-        let condition = commitment.condition().to_owned();
+        let condition = commitment.condition_kind().to_owned();
         let has_deadline = commitment.state.is_open()
             && (commitment.next_at.is_none() || commitment.state.as_str() == "pending");
         let (every, cron, zone, predicate) = match commitment.when {
-            When::Once => (None, None, None, None),
-            When::Recurring {
+            CommitmentTrigger::Once => (None, None, None, None),
+            CommitmentTrigger::Recurring {
                 every, cron, zone, ..
             } => (every, cron, Some(zone), None),
-            When::Predicate { key, .. } => (None, None, None, Some(key)),
+            CommitmentTrigger::Predicate { key, .. } => (None, None, None, Some(key)),
         };
         let ended_by_name = |by| {
             serde_json::to_value(by)

@@ -7,7 +7,7 @@ use remem_core::Policy;
 use remem_core::capability::Capabilities;
 use remem_core::distill::TOKENIZER;
 use remem_core::permission::{Permission, ROLES};
-use remem_core::proposal::Kind;
+use remem_core::proposal::ProposalKind;
 use serde_json::{Map, Value, json};
 
 /// Version of OpenWOP in the form of its documents: major and minor number.
@@ -174,7 +174,7 @@ fn agents(capabilities: &Capabilities, activation: &str) -> Option<Value> {
             json!({ "supported": true, "installScope": "tenant", "handoffValidation": false });
     }
     if has("agents.proposals") {
-        let kinds = Kind::ALL.map(Kind::as_str);
+        let kinds = ProposalKind::ALL.map(ProposalKind::as_str);
         agents["proposals"] = json!({ "artifactKinds": kinds, "activation": activation, "duplicationDetection": true });
     }
     // With only `supported: false` the family would carry no information.
@@ -438,7 +438,7 @@ mod tests {
                 };
                 wanted.extend(shape.long_term.then_some("long-term-durability"));
                 wanted.retain(|name| !has(name));
-                assert_eq!(capabilities.degraded(shape), wanted);
+                assert_eq!(capabilities.missing_dimensions(shape), wanted);
             }
         }
     }

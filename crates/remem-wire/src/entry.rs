@@ -3,7 +3,7 @@
 
 use crate::time::Instant;
 use crate::workshop::{EntryFacets, SourceName, TierName, TypologyName};
-use remem_core::profile::CLAIM;
+use remem_core::profile::CLAIM_PREFIX;
 use remem_core::sabotage;
 use remem_core::{Draft, Entry, EntryId, Facets, InteractionId, Origin, Rejection, Tier, WorldId};
 use serde::{Deserialize, Serialize};
@@ -199,10 +199,10 @@ impl PutEntry {
             metadata: self.metadata,
             expires_at: self.expires_at.map(|t| t.0),
             tier: tier.unwrap_or_default(),
-            untiered: tier.is_none(),
+            tier_is_default: tier.is_none(),
             typology: self.typology.map(Into::into).unwrap_or_default(),
-            untyped: self.typology.is_none(),
-            unsourced: self.source.is_none(),
+            typology_is_default: self.typology.is_none(),
+            trust_is_default: self.source.is_none(),
             facets: Facets {
                 interaction,
                 world: world(self.world)?,
@@ -230,7 +230,10 @@ fn slot(name: Option<String>) -> Result<Option<String>, Rejection> {
     if name.trim().is_empty() {
         return Err(Rejection::Empty { field: "slot" });
     }
-    if name.chars().any(char::is_control) || name.starts_with(CLAIM) || name.starts_with("ses_") {
+    if name.chars().any(char::is_control)
+        || name.starts_with(CLAIM_PREFIX)
+        || name.starts_with("ses_")
+    {
         let rule =
             "must be a name without control characters that does not begin with `=` or `ses_`";
         return Err(Rejection::Invalid {
@@ -305,7 +308,7 @@ impl ImportEntry {
             metadata: self.metadata,
             expires_at: self.expires_at.map(|t| t.0),
             typology: self.typology.map(Into::into).unwrap_or_default(),
-            unsourced: self.source.is_none(),
+            trust_is_default: self.source.is_none(),
             facets: Facets {
                 world: world(self.world)?,
                 valid_at: self.valid_from.map(|t| t.0),

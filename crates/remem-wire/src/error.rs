@@ -4,7 +4,7 @@
 use crate::discovery::PROTOCOL_VERSIONS;
 use remem_core::permission::UnknownPermission;
 use remem_core::sabotage;
-use remem_core::{Permission, Rejection, Trust, objects};
+use remem_core::{Permission, Rejection, Trust, strict_json};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -89,7 +89,7 @@ pub enum Problem {
     /// The request names another tenant than the key's.
     ForeignTenant,
     /// No such webhook, or not the caller's.
-    NoWebhook,
+    UnknownWebhook,
     /// The path does not support the request's method.
     MethodNotAllowed,
     /// Another write changed the same data first.
@@ -103,7 +103,7 @@ pub enum Problem {
     /// The run has ended, so that it cannot be changed any more.
     RunEnded { status: &'static str },
     /// The run has not ended yet, so that it cannot be forked.
-    RunGoesOn,
+    RunNotEnded,
     /// The run has no event at that position.
     UnknownSequence,
     /// Data that a replay would have to read is gone.
@@ -174,15 +174,15 @@ const VERSION_UNSUPPORTED: &str =
     "this host does not serve the major version in OpenWOP-Version; details name what it serves";
 const PASSES_FAIL: &str = "passes fail for every tenant; see the log";
 
-struct Row {
+struct ErrorRow {
     status: u16,
     code: &'static str,
     message: String,
     retry_after: Option<u32>,
 }
 
-impl From<objects::ReadError> for Problem {
-    fn from(error: objects::ReadError) -> Problem {
+impl From<strict_json::ReadError> for Problem {
+    fn from(error: strict_json::ReadError) -> Problem {
         Problem::MalformedBody {
             hint: json_hint(&error.source),
             pointer: Some(error.pointer),
@@ -198,12 +198,12 @@ impl From<Rejection> for Problem {
 
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Failure {
-        let Row {
+        let ErrorRow {
             status,
             code,
             message,
             retry_after,
-        } = problem.row();
+        } = problem.error_row();
         Failure {
             status,
             retry_after,
@@ -238,29 +238,29 @@ impl Problem {
         }
     }
 
-    fn row(&self) -> Row {
-        let row = |status, code, message: &str| Row {
+    fn error_row(&self) -> ErrorRow {
+        let row = |status, code, message: &str| ErrorRow {
             status,
             code,
             message: message.to_owned(),
             retry_after: None,
         };
-        let later = |status, code, message: &str, seconds| Row {
+        let later = |status, code, message: &str, seconds| ErrorRow {
             retry_after: Some(seconds),
             ..row(status, code, message)
         };
         match self {
             Problem::Rejected(Rejection::IdempotencyMismatch) => {
-                row(409, "idempotency_key_mismatch", &self.text())
+                row(409, "idempotency_key_mismatch", &self.message())
             }
             Problem::Rejected(rejection @ Rejection::UrlRefused { .. }) => {
-                row(400, rejection.code(), &self.text())
+                row(400, rejection.code(), &self.message())
             }
-            Problem::Rejected(rejection) => row(422, rejection.code(), &self.text()),
+            Problem::Rejected(rejection) => row(422, rejection.code(), &self.message()),
             Problem::MalformedBody { .. }
             | Problem::MalformedQuery { .. }
             | Problem::MalformedPath { .. }
-            | Problem::MalformedHost => row(400, "validation_error", &self.text()),
+            | Problem::MalformedHost => row(400, "validation_error", &self.message()),
             Problem::VersionMismatch => row(400, "protocol_version_mismatch", VERSION_MISMATCH),
             Problem::VersionUnsupported => {
                 row(406, "protocol_version_unsupported", VERSION_UNSUPPORTED)
@@ -289,10 +289,10 @@ impl Problem {
             ),
             Problem::KeyExpired => row(401, "key_expired", "the API key has expired"),
             Problem::KeyRevoked => row(401, "key_revoked", "the API key was revoked"),
-            Problem::Forbidden(_) => row(403, "forbidden", &self.text()),
-            Problem::TrustTooHigh { .. } => row(403, "trust_above_key", &self.text()),
-            Problem::NotFound(_) => row(404, "not_found", &self.text()),
-            Problem::NoWebhook => row(404, "subscription_not_found", "webhook not found"),
+            Problem::Forbidden(_) => row(403, "forbidden", &self.message()),
+            Problem::TrustTooHigh { .. } => row(403, "trust_above_key", &self.message()),
+            Problem::NotFound(_) => row(404, "not_found", &self.message()),
+            Problem::UnknownWebhook => row(404, "subscription_not_found", "webhook not found"),
             Problem::MethodNotAllowed => {
                 row(405, "method_not_allowed", "method not allowed on this path")
             }
@@ -315,7 +315,7 @@ impl Problem {
             Problem::RunEnded { .. } => {
                 row(409, "run_already_terminal", "the run has already ended")
             }
-            Problem::RunGoesOn => row(
+            Problem::RunNotEnded => row(
                 409,
                 "run_not_terminal",
                 "the run is still running; wait for its last event",
@@ -331,17 +331,19 @@ impl Problem {
                 "the data that the run read is no longer stored",
             ),
             Problem::JobEnded { .. } => row(409, "job_already_ended", "the job has already ended"),
-            Problem::CommitmentState { .. } => row(409, "commitment_state_conflict", &self.text()),
+            Problem::CommitmentState { .. } => {
+                row(409, "commitment_state_conflict", &self.message())
+            }
             Problem::WorkRefused { code, .. } => {
                 row(422, code, "the pass refused the request; details say why")
             }
-            Problem::ProposalState { .. } => row(409, "proposal_state_conflict", &self.text()),
+            Problem::ProposalState { .. } => row(409, "proposal_state_conflict", &self.message()),
             Problem::ProposalStale => row(
                 409,
                 "proposal_stale",
                 "artifactDigest names an older artifact; read the proposal again",
             ),
-            Problem::ProposalMalformed(_) => row(422, "proposal_malformed", &self.text()),
+            Problem::ProposalMalformed(_) => row(422, "proposal_malformed", &self.message()),
             Problem::ProposalHoldsSecret => row(
                 409,
                 "proposal_holds_secret",
@@ -378,7 +380,7 @@ impl Problem {
                 "a secret of this tenant cannot be decrypted; start the host with the vault key that sealed it",
                 30,
             ),
-            Problem::NotProvided { .. } => row(422, "capability_not_provided", &self.text()),
+            Problem::NotProvided { .. } => row(422, "capability_not_provided", &self.message()),
             Problem::NotReached => later(
                 503,
                 "revision_not_reached",
@@ -410,7 +412,7 @@ impl Problem {
         }
     }
 
-    fn text(&self) -> String {
+    fn message(&self) -> String {
         match self {
             Problem::Rejected(rejection) => rejection.to_string(),
             Problem::ProposalMalformed(rejection) => {

@@ -2,7 +2,7 @@
 
 use crate::time::Instant;
 use remem_core::event::Fault;
-use remem_core::run::{FileAt, ForkMode, RunState};
+use remem_core::run::{ForkMode, RunState, WorkspaceFileVersion};
 use remem_core::{AgentRef, Event};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -106,7 +106,7 @@ pub struct RunSnapshot {
     /// Workspace files at the start of the run, each `{path, version}`.
     #[schema(value_type = Vec<Object>)]
     #[schemars(with = "Vec<Map<String, Value>>")]
-    pub workspace: Vec<FileAt>,
+    pub workspace: Vec<WorkspaceFileVersion>,
     /// Id of the run that started this one as a part of itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<String>,
@@ -132,7 +132,7 @@ impl RunSnapshot {
     #[must_use]
     pub fn new(tenant: &str, id: &str, state: RunState) -> RunSnapshot {
         let ended_status = |skipped: bool| if skipped { "skipped" } else { "completed" };
-        let node = |done: &remem_core::run::NodeDone| {
+        let node = |done: &remem_core::run::EndedNode| {
             (
                 done.id.clone(),
                 serde_json::json!({"status": ended_status(done.skipped)}),

@@ -3,7 +3,7 @@
 use crate::event::EventDoc;
 use crate::run::RunEventDoc;
 use crate::time::Instant;
-use remem_core::webhook::is_standing;
+use remem_core::webhook::is_sent_without_run;
 use remem_core::{Event, TenantId};
 use serde::{Deserialize, Serialize};
 
@@ -210,7 +210,7 @@ pub fn envelope(tenant: &TenantId, event: &Event) -> Option<Vec<u8>> {
     let run_id = event.run.as_ref().map(|run| run.id.as_str());
     let delivered = match RunEventDoc::of(event) {
         Some(doc) => DeliveredEvent::OfRun(doc),
-        None if is_standing(event.body.kind()) => {
+        None if is_sent_without_run(event.body.kind()) => {
             let EventDoc {
                 event_id,
                 sequence,

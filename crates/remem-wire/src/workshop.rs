@@ -4,7 +4,7 @@
 use crate::entry::MemoryEntry;
 use crate::forget::Relative;
 use crate::time::Instant;
-use remem_core::profile::Guard;
+use remem_core::profile::GuardMode;
 use remem_core::{Entry, Profile, Tier, Trust, Typology};
 use serde::{Deserialize, Serialize};
 
@@ -458,10 +458,10 @@ impl ProfileDoc {
             classifies: profile.classifies,
             non_mirror: profile.non_mirror,
             world: (!profile.world.is_none()).then(|| profile.world.as_str().to_owned()),
-            guard: Guard::as_str(profile.guard).to_owned(),
+            guard: GuardMode::as_str(profile.guard).to_owned(),
             session_idle_days: days(profile.session_idle_ms),
             promotion_units: profile.promotion_units,
-            strip_after_days: days(profile.strip_after_ms),
+            strip_after_days: days(profile.history_retention_ms),
         }
     }
 }

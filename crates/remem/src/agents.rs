@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Component, Path};
 
 /// Reads the agents of every `*.json` file in the folder, in the order of file names.
-pub fn read(folder: &Path, policy: &Policy) -> anyhow::Result<Vec<Agent>> {
+pub fn read_folder(folder: &Path, policy: &Policy) -> anyhow::Result<Vec<Agent>> {
     let place = || format!("cannot read the folder of agents {}", folder.display());
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).with_context(place)? {
@@ -111,7 +111,7 @@ mod tests {
             ("note.txt", "not an agent"),
             ("prompts/a.md", "Say hello."),
         ]);
-        let agents = read(folder.path(), &Policy::default()).unwrap();
+        let agents = read_folder(folder.path(), &Policy::default()).unwrap();
         assert_eq!(
             agents.iter().map(Agent::id).collect::<Vec<_>>(),
             ["core.host.first", "core.host.greeter"]
@@ -143,13 +143,13 @@ mod tests {
         for (files, reason) in rows {
             let error = format!(
                 "{:#}",
-                read(folder(&files).path(), &Policy::default()).unwrap_err()
+                read_folder(folder(&files).path(), &Policy::default()).unwrap_err()
             );
             assert!(
                 error.contains("x.json") && error.contains(reason) && !error.contains("canary"),
                 "{error}"
             );
         }
-        assert!(read(Path::new("does-not-exist"), &Policy::default()).is_err());
+        assert!(read_folder(Path::new("does-not-exist"), &Policy::default()).is_err());
     }
 }

@@ -18,18 +18,23 @@ mod workshop;
 pub use admin::{
     Agent, Config, Copy, Key, KeyCreate, Mcp, Redact, Secret, SecretValue, Serve, Tenant,
 };
-pub use commitment::{Commitment, Create, Heartbeat, List as CommitmentList, Rules};
+pub use commitment::{
+    CommitmentCommand, CommitmentCreateArgs, CommitmentListArgs, CommitmentRulesArgs,
+    HeartbeatCommand,
+};
 pub use duration::Duration;
 pub use entry::{Events, Export, Import, List, OneEntry, Put};
 pub use explain::Typed;
-pub use forget::{Archive, Erasure, Forget};
-pub use model::{Model, ModelInstall};
+pub use forget::{ArchiveCommand, ErasureCommand, ForgetArgs};
+pub use model::{ModelCommand, ModelInstallArgs};
 pub use page::{Format, Man, command, markdown, roff, write_pages};
 pub use parse::{parse, refuse, wants_json};
-pub use pass::{Pass, PassRun, PassSchedule};
-pub use proposal::{Automation, Proposal};
-pub use recall::{Recall, Search};
-pub use workshop::{Link, Profile, Question, Retention, Rule, Session};
+pub use pass::{PassCommand, PassRunArgs, PassScheduleArgs};
+pub use proposal::{AutomationCommand, ProposalCommand};
+pub use recall::{RecallArgs, SearchArgs};
+pub use workshop::{
+    LinkArgs, ProfileCommand, RetentionCommand, RuleCommand, SessionCommand, SlotArgs,
+};
 
 use crate::host::DEFAULT_TENANT;
 use clap::{Args, Parser, Subcommand, ValueHint};
@@ -40,17 +45,17 @@ use values::memory;
 #[derive(Parser)]
 #[command(name = "remem", version, about)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
-pub struct Cli {
+pub struct RememCli {
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalArgs,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: RememCommand,
 }
 
 /// Options of every command.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Global options")]
-pub struct Global {
+pub struct GlobalArgs {
     /// Print JSON, errors included
     #[arg(long, global = true)]
     pub json: bool,
@@ -94,7 +99,7 @@ pub struct Global {
     pub config: Option<PathBuf>,
 }
 
-impl Global {
+impl GlobalArgs {
     /// The tenant to act in where the store is opened directly.
     pub fn local_tenant(&self) -> &str {
         self.tenant.as_deref().unwrap_or(DEFAULT_TENANT)
@@ -103,7 +108,7 @@ impl Global {
 
 /// Every command. The groups of `remem --help` are in `page`.
 #[derive(Subcommand)]
-pub enum Command {
+pub enum RememCommand {
     /// Store a text
     Put(Put),
     /// Show an entry
@@ -111,9 +116,9 @@ pub enum Command {
     /// List entries, newest first
     List(List),
     /// Search entries by keyword, with typo tolerance, and semantically
-    Search(Search),
+    Search(SearchArgs),
     /// Print what a model should know before it answers, within a token budget
-    Recall(Recall),
+    Recall(RecallArgs),
     /// Delete an entry; its text is erased for good
     Delete(OneEntry),
     /// List memories
@@ -126,54 +131,54 @@ pub enum Command {
     },
     /// Manage commitments: reminders and conditions that fire once
     #[command(subcommand)]
-    Commitment(Commitment),
+    Commitment(CommitmentCommand),
     /// Manage heartbeats: regular checks that commitments wait for
     #[command(subcommand)]
-    Heartbeat(Heartbeat),
+    Heartbeat(HeartbeatCommand),
     /// Show all answers to a question, and when each was true
     #[command(after_help = "Examples:\n  remem history @me/ops report_format\n  \
                             remem history @me/ops report_format --session ses_…")]
-    History(Question),
+    History(SlotArgs),
     /// Mark the answer to a question as no longer true
     #[command(after_help = "Examples:\n  remem retract @me/ops report_format\n  \
                             remem retract @me/ops report_format --session ses_…")]
-    Retract(Question),
+    Retract(SlotArgs),
     /// List and close sessions and chat threads
     #[command(subcommand)]
-    Session(Session),
+    Session(SessionCommand),
     /// Record that an action rests on an entry
-    Link(Link),
+    Link(LinkArgs),
     /// Show what an entry was made from and which actions rest on it
     #[command(after_help = "Example:\n  remem audit @me/ops mem_…")]
     Audit(OneEntry),
     /// Count what is kept, and why
     #[command(subcommand)]
-    Retention(Retention),
+    Retention(RetentionCommand),
     /// Manage world rules; entries that duplicate one are rejected
     #[command(subcommand)]
-    Rule(Rule),
+    Rule(RuleCommand),
     /// Show memory profiles (defaults per memory)
     #[command(subcommand)]
-    Profile(Profile),
+    Profile(ProfileCommand),
     /// Erase a subject and everything made from its entries
-    Forget(Forget),
+    Forget(ForgetArgs),
     /// Show and verify the signed reports of `forget`
     #[command(subcommand)]
-    Erasure(Erasure),
+    Erasure(ErasureCommand),
     /// Show what an entry was made from and what was made from it
     Lineage(OneEntry),
     /// List and print archives of distilled entries
     #[command(subcommand)]
-    Archive(Archive),
+    Archive(ArchiveCommand),
     /// Manage installed agents
     #[command(subcommand)]
     Agent(Agent),
     /// Review what agents propose, and apply it
     #[command(subcommand)]
-    Proposal(Proposal),
+    Proposal(ProposalCommand),
     /// Manage automations: workflows and agents on a schedule
     #[command(subcommand)]
-    Automation(Automation),
+    Automation(AutomationCommand),
     /// Import entries from JSON lines
     Import(Import),
     /// Export entries as JSON lines
@@ -195,12 +200,12 @@ pub enum Command {
     Events(Events),
     /// Run, watch and schedule background passes
     #[command(subcommand)]
-    Pass(Pass),
+    Pass(PassCommand),
     /// Remove erased text from the files now, and shrink them
     Vacuum,
     /// Install embedding models for semantic search
     #[command(subcommand)]
-    Model(Model),
+    Model(ModelCommand),
     /// Show the configuration
     #[command(subcommand)]
     Config(Config),

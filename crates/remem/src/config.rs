@@ -6,20 +6,20 @@ mod faults;
 mod profiles;
 mod variables;
 
-pub use embedder::Embedder;
-pub use profiles::ProfileSettings;
+pub use embedder::EmbedderConfig;
+pub use profiles::ProfileConfig;
 
-use crate::cli::{Global, Serve};
+use crate::cli::{GlobalArgs, Serve};
 use crate::hints;
 use anyhow::Context;
 use figment::Figment;
 use figment::providers::{Format, Serialized, Toml};
 use remem_core::permission::{self, ROLES};
-use remem_core::schedule::zone;
+use remem_core::schedule::parse_zone;
 use remem_core::{Permission, Policy, Profiles, ShapePolicy, Timing, Trust};
 use remem_engine::bearer::Algorithm;
-use remem_engine::commitments::{Arm, CommitmentRules};
-use remem_engine::proposals::{Activation, QUORUM_MAX, Settings};
+use remem_engine::commitments::{ArmMode, CommitmentRules};
+use remem_engine::proposals::{ActivationMode, ProposalSettings, QUORUM_MAX};
 use remem_store_sql::postgres::WAITERS_MAX;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,26 +35,26 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    pub server: Server,
-    pub storage: Storage,
-    pub redaction: Redaction,
-    pub auth: Auth,
-    pub agents: Agents,
-    pub webhooks: Webhooks,
-    pub proposals: Proposals,
-    pub vault: Vault,
-    pub model: Model,
-    pub embedder: Embedder,
-    pub commitments: Commitments,
+    pub server: ServerConfig,
+    pub storage: StorageConfig,
+    pub redaction: RedactionConfig,
+    pub auth: AuthConfig,
+    pub agents: AgentsConfig,
+    pub webhooks: WebhooksConfig,
+    pub proposals: ProposalsConfig,
+    pub vault: VaultConfig,
+    pub model: ModelConfig,
+    pub embedder: EmbedderConfig,
+    pub commitments: CommitmentsConfig,
     /// Profiles of memories, by name.
-    pub profiles: BTreeMap<String, ProfileSettings>,
-    pub limits: Limits,
-    pub log: Log,
+    pub profiles: BTreeMap<String, ProfileConfig>,
+    pub limits: LimitsConfig,
+    pub log: LogConfig,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Server {
+pub struct ServerConfig {
     /// Address and port to listen on.
     pub listen: String,
     /// Names by which clients reach MCP. If empty, those of this machine on a loopback address, else
@@ -66,7 +66,7 @@ pub struct Server {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Storage {
+pub struct StorageConfig {
     /// Kind of store without a database: `embedded` (files) or `memory`.
     pub store: String,
     /// Folder of the embedded store.
@@ -99,7 +99,7 @@ pub struct Storage {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Redaction {
+pub struct RedactionConfig {
     /// Treatment of text shaped like a secret in tenants created from now on: redact, flag or off.
     pub shapes: String,
     /// File of registered secrets, one JSON object {"secretId", "secret", "tenant"?} per line.
@@ -109,13 +109,13 @@ pub struct Redaction {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Auth {
-    pub jwt: Jwt,
+pub struct AuthConfig {
+    pub jwt: JwtConfig,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Jwt {
+pub struct JwtConfig {
     /// Issuer of the tokens (`iss`); no tokens are accepted if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
@@ -144,7 +144,7 @@ pub struct Jwt {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Agents {
+pub struct AgentsConfig {
     /// Folder with the manifests of agents for the whole host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
@@ -152,14 +152,14 @@ pub struct Agents {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Webhooks {
+pub struct WebhooksConfig {
     /// Whether plain HTTP and private addresses are allowed: for tests and closed networks.
     pub allow_private: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Proposals {
+pub struct ProposalsConfig {
     /// Way in which a proposal takes effect: `direct-rbac` or `approval-gate`.
     pub activation: String,
     /// Number of approvals that a gate needs.
@@ -180,7 +180,7 @@ pub struct Proposals {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Vault {
+pub struct VaultConfig {
     /// File with the key that seals the vault's secrets: 32 bytes, or 64 hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
@@ -188,7 +188,7 @@ pub struct Vault {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Model {
+pub struct ModelConfig {
     /// Base URL of an OpenAI-compatible endpoint, such as `http://127.0.0.1:11434/v1`; there is no
     /// model if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,7 +205,7 @@ pub struct Model {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Commitments {
+pub struct CommitmentsConfig {
     /// Treatment of promises in tenants without rules of their own: `auto`, `confirm` or `off`.
     pub arm: String,
     /// Time zone of times in such promises.
@@ -214,7 +214,7 @@ pub struct Commitments {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Limits {
+pub struct LimitsConfig {
     pub content_bytes_max: usize,
     pub tags_max: usize,
     pub metadata_bytes_max: usize,
@@ -232,16 +232,16 @@ pub struct Limits {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Log {
+pub struct LogConfig {
     /// Format of log lines: `text` or `json`.
     pub format: String,
     /// Level (error, warn, info, debug or trace), or a filter such as `info,remem_engine=debug`.
     pub level: String,
 }
 
-impl Default for Server {
-    fn default() -> Server {
-        Server {
+impl Default for ServerConfig {
+    fn default() -> ServerConfig {
+        ServerConfig {
             listen: "127.0.0.1:7077".to_owned(),
             hosts: Vec::new(),
             metrics_public: false,
@@ -249,9 +249,9 @@ impl Default for Server {
     }
 }
 
-impl Default for Storage {
-    fn default() -> Storage {
-        Storage {
+impl Default for StorageConfig {
+    fn default() -> StorageConfig {
+        StorageConfig {
             store: "embedded".to_owned(),
             data_dir: "./remem-data".into(),
             database: None,
@@ -267,22 +267,22 @@ impl Default for Storage {
     }
 }
 
-impl Default for Redaction {
-    fn default() -> Redaction {
-        Redaction {
+impl Default for RedactionConfig {
+    fn default() -> RedactionConfig {
+        RedactionConfig {
             shapes: ShapePolicy::default().to_string(),
             secrets_file: None,
         }
     }
 }
 
-impl Default for Jwt {
-    fn default() -> Jwt {
-        Jwt {
+impl Default for JwtConfig {
+    fn default() -> JwtConfig {
+        JwtConfig {
             issuer: None,
             audience: None,
             jwks: None,
-            algorithms: Algorithm::USUAL
+            algorithms: Algorithm::DEFAULT
                 .map(|algorithm| algorithm.as_str().to_owned())
                 .to_vec(),
             leeway_seconds: 60,
@@ -295,10 +295,10 @@ impl Default for Jwt {
     }
 }
 
-impl Default for Proposals {
-    fn default() -> Proposals {
-        let s = Settings::default();
-        Proposals {
+impl Default for ProposalsConfig {
+    fn default() -> ProposalsConfig {
+        let s = ProposalSettings::default();
+        ProposalsConfig {
             activation: s.activation.as_str().to_owned(),
             quorum: s.quorum,
             required_role: s.required_role,
@@ -310,9 +310,9 @@ impl Default for Proposals {
     }
 }
 
-impl Default for Model {
-    fn default() -> Model {
-        Model {
+impl Default for ModelConfig {
+    fn default() -> ModelConfig {
+        ModelConfig {
             base_url: None,
             name: None,
             key_secret: None,
@@ -321,24 +321,24 @@ impl Default for Model {
     }
 }
 
-impl Default for Commitments {
-    fn default() -> Commitments {
+impl Default for CommitmentsConfig {
+    fn default() -> CommitmentsConfig {
         let rules = CommitmentRules::default();
-        Commitments {
+        CommitmentsConfig {
             arm: rules.arm.as_str().to_owned(),
             zone: rules.zone,
         }
     }
 }
 
-impl Commitments {
+impl CommitmentsConfig {
     /// Returns the commitment rules that these settings describe.
     pub fn rules(&self) -> anyhow::Result<CommitmentRules> {
-        let arm = Arm::ALL
+        let arm = ArmMode::ALL
             .into_iter()
             .find(|arm| arm.as_str() == self.arm)
             .context("commitments.arm must be auto, confirm or off")?;
-        zone(&self.zone).map_err(|rejection| anyhow::anyhow!("commitments.{rejection}"))?;
+        parse_zone(&self.zone).map_err(|rejection| anyhow::anyhow!("commitments.{rejection}"))?;
         Ok(CommitmentRules {
             arm,
             zone: self.zone.clone(),
@@ -347,10 +347,10 @@ impl Commitments {
     }
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
+impl Default for LimitsConfig {
+    fn default() -> LimitsConfig {
         let p = Policy::default();
-        Limits {
+        LimitsConfig {
             content_bytes_max: p.content_bytes_max,
             tags_max: p.tags_max,
             metadata_bytes_max: p.metadata_bytes_max,
@@ -368,9 +368,9 @@ impl Default for Limits {
     }
 }
 
-impl Default for Log {
-    fn default() -> Log {
-        Log {
+impl Default for LogConfig {
+    fn default() -> LogConfig {
+        LogConfig {
             format: "text".to_owned(),
             level: "info".to_owned(),
         }
@@ -378,7 +378,7 @@ impl Default for Log {
 }
 
 /// Environment variables with the prefix that are not settings: flags read them, or `serve` does.
-const NOT_CONFIG: [&str; 8] = [
+const RESERVED_VARIABLES: [&str; 8] = [
     "bootstrap_key",
     "config",
     "data_dir",
@@ -390,7 +390,7 @@ const NOT_CONFIG: [&str; 8] = [
 ];
 
 /// Loads the effective configuration. `serve` has the flags of `remem serve`.
-pub fn load(global: &Global, serve: Option<&Serve>) -> anyhow::Result<Config> {
+pub fn load(global: &GlobalArgs, serve: Option<&Serve>) -> anyhow::Result<Config> {
     let mut figment = Figment::from(Serialized::defaults(Config::default()));
     if let Some(file) = &global.config {
         anyhow::ensure!(
@@ -409,8 +409,8 @@ pub fn load(global: &Global, serve: Option<&Serve>) -> anyhow::Result<Config> {
     }
     config.storage.database = global.database.clone().or(config.storage.database);
     if let Some(serve) = serve {
-        set(&mut config.server.listen, &serve.listen);
-        set(&mut config.storage.store, &serve.store);
+        override_by(&mut config.server.listen, &serve.listen);
+        override_by(&mut config.storage.store, &serve.store);
         config.redaction.secrets_file =
             serve.secrets_file.clone().or(config.redaction.secrets_file);
     }
@@ -418,7 +418,7 @@ pub fn load(global: &Global, serve: Option<&Serve>) -> anyhow::Result<Config> {
 }
 
 /// Overrides a setting by a flag, if the flag is given.
-fn set(value: &mut String, flag: &Option<String>) {
+fn override_by(value: &mut String, flag: &Option<String>) {
     if let Some(flag) = flag {
         value.clone_from(flag);
     }
@@ -440,9 +440,9 @@ impl Config {
     }
 
     /// Returns the settings of proposals, once they are checked.
-    pub fn proposals(&self) -> anyhow::Result<Settings> {
+    pub fn proposals(&self) -> anyhow::Result<ProposalSettings> {
         let p = &self.proposals;
-        let activation = Activation::parse(&p.activation)
+        let activation = ActivationMode::parse(&p.activation)
             .context("proposals.activation must be direct-rbac or approval-gate")?;
         anyhow::ensure!(
             (1..=QUORUM_MAX).contains(&p.quorum),
@@ -455,7 +455,7 @@ impl Config {
         let known = p
             .required_role
             .as_deref()
-            .is_none_or(|role| permission::role(role).is_some());
+            .is_none_or(|role| permission::role_permissions(role).is_some());
         anyhow::ensure!(
             known,
             "proposals.required_role must be one of {}",
@@ -470,7 +470,7 @@ impl Config {
             Timing::parse(Some("P1D"), None, &p.zone).is_ok(),
             "proposals.zone is not a time zone"
         );
-        Ok(Settings {
+        Ok(ProposalSettings {
             activation,
             quorum: p.quorum,
             required_role: p.required_role.clone(),
@@ -619,8 +619,11 @@ mod tests {
 
     #[test]
     fn a_host_that_could_decide_nothing_does_not_start() {
-        assert_eq!(Config::default().proposals().unwrap(), Settings::default());
-        let wrong: [fn(&mut Proposals); 8] = [
+        assert_eq!(
+            Config::default().proposals().unwrap(),
+            ProposalSettings::default()
+        );
+        let wrong: [fn(&mut ProposalsConfig); 8] = [
             |p| p.activation = "perhaps".to_owned(),
             |p| p.quorum = 0,
             |p| p.quorum = 11,

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const NAME_CHARS_MAX: usize = 200;
 
 /// The endpoint's address and the limits of its responses.
@@ -31,7 +31,7 @@ pub struct Endpoint {
 
 /// The reason why there is no response: a class, never an address or a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unanswered {
+pub enum EndpointError {
     /// No response arrived within the timeout.
     Timeout,
     /// The connection could not be opened, or broke.
@@ -56,7 +56,7 @@ impl Endpoint {
             (100..=600_000).contains(&timeout_ms),
             "{section}.timeout_ms must be between 100 and 600000"
         );
-        let url = address(section, base, path)?;
+        let url = endpoint_url(section, base, path)?;
         let timeout = Duration::from_millis(timeout_ms);
         Ok(Endpoint {
             url,
@@ -73,23 +73,23 @@ impl Endpoint {
     }
 
     /// Sends one request and returns the body of the response.
-    pub async fn ask(
+    pub async fn post_json(
         &self,
         question: &Value,
         key: Option<HeaderValue>,
-    ) -> Result<Vec<u8>, Unanswered> {
+    ) -> Result<Vec<u8>, EndpointError> {
         let mut request = self.client()?.post(self.url.clone()).json(question);
         if let Some(key) = key {
             request = request.header(AUTHORIZATION, key);
         }
         let response = request.send().await.map_err(|error| error_class(&error))?;
         if response.status() != StatusCode::OK {
-            return Err(Unanswered::Status(response.status().as_u16()));
+            return Err(EndpointError::Status(response.status().as_u16()));
         }
         self.read(response).await
     }
 
-    fn client(&self) -> Result<&reqwest::Client, Unanswered> {
+    fn client(&self) -> Result<&reqwest::Client, EndpointError> {
         let client = self.client.get_or_init(|| {
             // Fails only if a provider is installed already, which serves as well.
             let _ = rustls::crypto::ring::default_provider().install_default();
@@ -97,16 +97,16 @@ impl Endpoint {
                 .redirect(reqwest::redirect::Policy::none()), reqwest::Client::builder())
                 .no_proxy()
                 .referer(false)
-                .connect_timeout(CONNECT.min(self.timeout))
+                .connect_timeout(CONNECT_TIMEOUT.min(self.timeout))
                 .timeout(self.timeout)
                 .pool_idle_timeout(Duration::from_secs(10))
                 .build();
             built.inspect_err(|_| tracing::error!("no model can be asked: no HTTPS client, does this machine have root certificates?")).ok()
         });
-        client.as_ref().ok_or(Unanswered::Unreachable)
+        client.as_ref().ok_or(EndpointError::Unreachable)
     }
 
-    async fn read(&self, mut response: Response) -> Result<Vec<u8>, Unanswered> {
+    async fn read(&self, mut response: Response) -> Result<Vec<u8>, EndpointError> {
         let mut body = Vec::new();
         while let Some(chunk) = response
             .chunk()
@@ -118,7 +118,7 @@ impl Endpoint {
                 body.len() + chunk.len() > self.bytes_max,
                 false
             ) {
-                return Err(Unanswered::TooLarge);
+                return Err(EndpointError::TooLarge);
             }
             body.extend_from_slice(&chunk);
         }
@@ -128,7 +128,7 @@ impl Endpoint {
 
 /// Returns the URL of the endpoint. A key sent over plain HTTP could be read on its way, so plain
 /// HTTP is allowed only to this machine.
-fn address(section: &str, base: &str, path: &str) -> anyhow::Result<Url> {
+fn endpoint_url(section: &str, base: &str, path: &str) -> anyhow::Result<Url> {
     let url: Option<Url> = base
         .parse()
         .ok()
@@ -172,7 +172,7 @@ pub fn is_loopback(url: &Url) -> bool {
 }
 
 /// Returns the configured name of a model behind an endpoint, if it is valid.
-pub fn name(section: &str, name: Option<&String>) -> anyhow::Result<String> {
+pub fn model_name(section: &str, name: Option<&String>) -> anyhow::Result<String> {
     let name = name.with_context(|| format!("{section}.base_url needs {section}.name"))?;
     let chars = name.chars().count();
     ensure!(
@@ -184,18 +184,18 @@ pub fn name(section: &str, name: Option<&String>) -> anyhow::Result<String> {
 
 /// Returns the header value for a key; `None` for a key that cannot be in a header. The value is
 /// marked as sensitive, so that no HTTP library prints it.
-pub fn bearer(key: &str) -> Option<HeaderValue> {
+pub fn bearer_header(key: &str) -> Option<HeaderValue> {
     let text = Zeroizing::new(format!("Bearer {key}"));
     let mut value = HeaderValue::from_str(&text).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
-fn error_class(error: &reqwest::Error) -> Unanswered {
+fn error_class(error: &reqwest::Error) -> EndpointError {
     if error.is_timeout() {
-        Unanswered::Timeout
+        EndpointError::Timeout
     } else {
-        Unanswered::Unreachable
+        EndpointError::Unreachable
     }
 }
 
@@ -229,7 +229,9 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                address("model", base, "chat/completions").unwrap().as_str(),
+                endpoint_url("model", base, "chat/completions")
+                    .unwrap()
+                    .as_str(),
                 url
             );
         }
@@ -250,7 +252,7 @@ mod tests {
         ] {
             let error = format!(
                 "{:#}",
-                address("model", bad, "chat/completions").unwrap_err()
+                endpoint_url("model", bad, "chat/completions").unwrap_err()
             );
             assert!(
                 error.contains("model.base_url") && !error.contains("hidden-password"),

@@ -7,7 +7,7 @@ use crate::embedder;
 use crate::hints;
 use crate::jwt;
 use crate::model;
-use crate::post::Outbound;
+use crate::post::WebhookClient;
 use crate::seams;
 use anyhow::{Context, bail};
 use remem_core::capability::{Capabilities, Facts};
@@ -16,11 +16,11 @@ use remem_core::{ShapePolicy, TenantId};
 use remem_engine::cpu::CpuPool;
 use remem_engine::embedders::Embedders;
 use remem_engine::ports::{Clock, Embedder, RandomIds, SharedClock, SystemClock};
-use remem_engine::proposals::Desk;
-use remem_engine::{Engine, HostKey, Parts, Secrets, VaultKey};
-use remem_server::EngineDoor;
+use remem_engine::proposals::ProposalStore;
+use remem_engine::{Engine, EngineParts, HostKey, SecretRegistry, VaultKey};
+use remem_server::LocalApi;
 use remem_store::{Directory, Review, Store};
-use remem_store_sql::postgres::{self, Options, Target};
+use remem_store_sql::postgres::{self, PostgresOptions, PostgresTarget};
 use remem_store_sql::{Location, PostgresStore, SqliteDirectory, SqliteStore, private};
 use serde::Deserialize;
 use std::fs;
@@ -33,24 +33,24 @@ use zeroize::Zeroizing;
 /// Name of the file with the first key, in the data directory.
 pub const BOOTSTRAP_FILE: &str = "bootstrap.key";
 /// Environment variable with the key that seals the vault's secrets.
-const VAULT_KEY: &str = "REMEM_VAULT_KEY";
+const VAULT_KEY_VARIABLE: &str = "REMEM_VAULT_KEY";
 /// The tenant that exists from the start.
 pub const DEFAULT_TENANT: &str = "default";
 
 /// Opens an engine on the configured store.
-pub async fn engine(config: &Config) -> anyhow::Result<Arc<Engine>> {
-    Ok(open(config, false).await?.engine)
+pub async fn open_engine(config: &Config) -> anyhow::Result<Arc<Engine>> {
+    Ok(open_host(config, false).await?.engine)
 }
 
 /// An opened engine and the place of its storage.
-pub struct Host {
+pub struct OpenedHost {
     pub engine: Arc<Engine>,
     /// The storage as `serve` and `doctor` show it to people: folder or database, and version.
-    pub place: String,
+    pub description: String,
 }
 
 /// The parts of an engine that depend on the configured storage.
-struct Storage {
+struct OpenedStorage {
     store: Arc<dyn Store>,
     review: Arc<dyn Review>,
     directory: Arc<dyn Directory>,
@@ -58,19 +58,19 @@ struct Storage {
     key: HostKey,
     /// Whether the host's secret is stored apart from the data, so that a vault key may be derived
     /// from it.
-    key_apart: bool,
-    place: String,
+    key_is_separate: bool,
+    description: String,
 }
 
 /// Opens an engine on the configured store. With `seams` it also has the workflows, agents and
 /// secrets that conformance checks need.
-pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
+pub async fn open_host(config: &Config, seams: bool) -> anyhow::Result<OpenedHost> {
     let policy = config.policy()?;
     let profiles = config.profiles()?;
-    let bearer = jwt::bearer(&config.auth.jwt)?;
+    let bearer = jwt::token_verifier(&config.auth.jwt)?;
     let storage = match &config.storage.database {
-        Some(url) => database(config, url).await?,
-        None => embedded(config)?,
+        Some(url) => open_database(config, url).await?,
+        None => open_embedded(config)?,
     };
     let features = storage.store.features();
     let vault = vault_key(config, &storage)?;
@@ -98,30 +98,30 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         .agents
         .dir
         .as_deref()
-        .map(|folder| agents::read(folder, &policy))
+        .map(|folder| agents::read_folder(folder, &policy))
         .transpose()?
         .unwrap_or_default();
     if seams {
         agents.extend(seams::agents(&policy)?);
     }
     let secrets = match &config.redaction.secrets_file {
-        Some(file) => Secrets::new(&storage.key, registered(file)?),
-        None => Secrets::none(&storage.key),
+        Some(file) => SecretRegistry::new(&storage.key, registered_secrets(file)?),
+        None => SecretRegistry::none(&storage.key),
     };
-    let engine = Engine::new(Parts {
+    let engine = Engine::new(EngineParts {
         store: storage.store,
-        review: Desk::over(storage.review),
-        proposals: config.proposals()?,
+        proposal_store: ProposalStore::new(storage.review),
+        proposal_settings: config.proposals()?,
         directory: storage.directory,
         bearer,
         clock: storage.clock,
         ids: Arc::new(RandomIds),
-        post: Arc::new(Outbound::new(config.webhooks.allow_private)),
-        model: model::port(&config.model)?,
+        webhook_sender: Arc::new(WebhookClient::new(config.webhooks.allow_private)),
+        model: model::model_port(&config.model)?,
         envelope: remem_wire::webhook::envelope,
         policy,
         secrets,
-        key: storage.key,
+        host_key: storage.key,
         vault,
         capabilities: Capabilities::compute(facts),
         workflows: if seams {
@@ -129,7 +129,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         } else {
             Vec::new()
         },
-        seams,
+        test_endpoints: seams,
         test_secrets: if seams { seams::secrets() } else { Vec::new() },
         agents,
         commitments: config.commitments.rules()?,
@@ -141,15 +141,15 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
             .backups_kept_days
             .map(|days| i64::from(days) * 86_400_000),
     });
-    Ok(Host {
+    Ok(OpenedHost {
         engine: Arc::new(engine),
-        place: storage.place,
+        description: storage.description,
     })
 }
 
 /// Opens an engine over an embedded store in `folder`, with the configured limits, this clock and
 /// this model. Its secret is drawn anew, so that it fits no store that exists already.
-pub fn engine_in(
+pub fn open_engine_in(
     config: &Config,
     folder: &Path,
     clock: Arc<dyn Clock>,
@@ -160,20 +160,20 @@ pub fn engine_in(
         .context("cannot open the store")?;
     let directory =
         SqliteDirectory::open(&location).context("cannot open the directory of tenants")?;
-    let key = HostKey::new(random()?);
+    let key = HostKey::new(random_bytes()?);
     let ids = Arc::new(RandomIds);
-    let mut parts = Parts::new(Arc::new(store), Arc::new(directory), clock, ids, key);
+    let mut parts = EngineParts::new(Arc::new(store), Arc::new(directory), clock, ids, key);
     parts.policy = config.policy()?;
     parts.embedders = Embedders::new(embedder, None);
     Ok(Engine::new(parts))
 }
 
 /// Opens the embedded store: SQLite in a folder or in memory.
-fn embedded(config: &Config) -> anyhow::Result<Storage> {
+fn open_embedded(config: &Config) -> anyhow::Result<OpenedStorage> {
     let folder = &config.storage.data_dir;
     let (location, key, place) = match config.storage.store.as_str() {
         "embedded" => {
-            private::folder(folder)
+            private::create_folder(folder)
                 .with_context(|| format!("cannot use the data directory {}", folder.display()))?;
             (
                 Location::Folder(folder.clone()),
@@ -183,7 +183,7 @@ fn embedded(config: &Config) -> anyhow::Result<Storage> {
         }
         "memory" => (
             Location::Memory,
-            HostKey::new(random()?),
+            HostKey::new(random_bytes()?),
             "process memory: gone when this stops".to_owned(),
         ),
         _ => bail!("storage.store must be embedded or memory"),
@@ -198,21 +198,21 @@ fn embedded(config: &Config) -> anyhow::Result<Storage> {
     let review = store.clone();
     let directory = Arc::new(directory);
     let clock = Arc::new(SystemClock);
-    Ok(Storage {
+    Ok(OpenedStorage {
         store,
         review,
         directory,
         clock,
         key,
-        key_apart: true,
-        place,
+        key_is_separate: true,
+        description: place,
     })
 }
 
 /// Opens the store in a PostgreSQL database.
-async fn database(config: &Config, url: &str) -> anyhow::Result<Storage> {
+async fn open_database(config: &Config, url: &str) -> anyhow::Result<OpenedStorage> {
     let store = Arc::new(
-        PostgresStore::open(options(config, url)?)
+        PostgresStore::open(postgres_options(config, url)?)
             .await
             .context("cannot use the database")?,
     );
@@ -220,7 +220,7 @@ async fn database(config: &Config, url: &str) -> anyhow::Result<Storage> {
         Some(file) => HostKey::new(read_secret_file(file)?),
         None => HostKey::new(
             store
-                .host_secret(&random()?)
+                .host_secret(&random_bytes()?)
                 .await
                 .context("cannot read the host's secret")?,
         ),
@@ -238,27 +238,27 @@ async fn database(config: &Config, url: &str) -> anyhow::Result<Storage> {
     let review = store.clone();
     let directory = Arc::new(store.directory());
     let clock = Arc::new(SharedClock(store.clock()));
-    Ok(Storage {
+    Ok(OpenedStorage {
         store,
         review,
         directory,
         clock,
         key,
-        key_apart: false,
-        place,
+        key_is_separate: false,
+        description: place,
     })
 }
 
-fn options(config: &Config, url: &str) -> anyhow::Result<Options> {
+fn postgres_options(config: &Config, url: &str) -> anyhow::Result<PostgresOptions> {
     let worker = config
         .storage
         .worker_database
         .as_deref()
-        .map(Target::parse)
+        .map(PostgresTarget::parse)
         .transpose()
         .context("storage.worker_database")?;
-    Ok(Options {
-        target: Target::parse(url)?,
+    Ok(PostgresOptions {
+        target: PostgresTarget::parse(url)?,
         worker,
         connections: config.storage.connections,
         wait: Duration::from_millis(config.storage.wait_ms_max),
@@ -270,8 +270,8 @@ fn options(config: &Config, url: &str) -> anyhow::Result<Options> {
 }
 
 /// Opens the configured store, for a caller with every right inside a tenant.
-pub async fn local_door(config: &Config, tenant: &str) -> anyhow::Result<EngineDoor> {
-    let engine = engine(config).await?;
+pub async fn local_api(config: &Config, tenant: &str) -> anyhow::Result<LocalApi> {
+    let engine = open_engine(config).await?;
     let tenant = TenantId::parse(tenant).context("the tenant's name is not valid")?;
     if tenant.as_str() == DEFAULT_TENANT && engine.local_caller(&tenant).await.is_err() {
         engine
@@ -282,7 +282,7 @@ pub async fn local_door(config: &Config, tenant: &str) -> anyhow::Result<EngineD
     let caller = caller.with_context(|| {
         format!("tenant {tenant} not found; create it with `remem tenant create {tenant}`")
     })?;
-    Ok(EngineDoor { engine, caller })
+    Ok(LocalApi { engine, caller })
 }
 
 /// Reads the host's secret, and creates it on first use. If the file is lost, every key and cursor
@@ -293,7 +293,7 @@ fn host_key(folder: &Path) -> anyhow::Result<HostKey> {
             .with_context(|| format!("cannot read the host's secret in {}", folder.display()))
     };
     if secret()?.is_none() {
-        let written = private::keep_secret(folder, &random()?);
+        let written = private::store_secret(folder, &random_bytes()?);
         written
             .with_context(|| format!("cannot write the host's secret to {}", folder.display()))?;
     }
@@ -308,15 +308,15 @@ fn host_key(folder: &Path) -> anyhow::Result<HostKey> {
 ///
 /// Secrets that the derived key sealed can be opened in any case: a host that is given a key of its
 /// own, or moves, keeps its secrets.
-fn vault_key(config: &Config, storage: &Storage) -> anyhow::Result<Option<VaultKey>> {
-    let given = std::env::var(VAULT_KEY).ok().map(Zeroizing::new);
+fn vault_key(config: &Config, storage: &OpenedStorage) -> anyhow::Result<Option<VaultKey>> {
+    let given = std::env::var(VAULT_KEY_VARIABLE).ok().map(Zeroizing::new);
     let given = match (given, &config.vault.key_file) {
         (Some(_), Some(_)) => {
-            bail!("{VAULT_KEY} and vault.key_file are both set; keep one of them")
+            bail!("{VAULT_KEY_VARIABLE} and vault.key_file are both set; keep one of them")
         }
         (Some(text), None) => Some(
             parse_key(text.as_bytes())
-                .with_context(|| format!("{VAULT_KEY} must be 64 hexadecimal digits"))?,
+                .with_context(|| format!("{VAULT_KEY_VARIABLE} must be 64 hexadecimal digits"))?,
         ),
         (None, Some(file)) => {
             let bytes = Zeroizing::new(
@@ -336,8 +336,8 @@ fn vault_key(config: &Config, storage: &Storage) -> anyhow::Result<Option<VaultK
     };
     let derived = storage.key.derive("remembrancer vault v1");
     Ok(match given {
-        Some(key) => Some(VaultKey::new(key).also_opens(derived)),
-        None => storage.key_apart.then(|| VaultKey::new(derived)),
+        Some(key) => Some(VaultKey::new(key).with_earlier_key(derived)),
+        None => storage.key_is_separate.then(|| VaultKey::new(derived)),
     })
 }
 
@@ -358,7 +358,7 @@ pub fn read_secret_file(file: &Path) -> anyhow::Result<[u8; 32]> {
 }
 
 /// Returns 32 bytes from the system's source of randomness.
-pub fn random() -> anyhow::Result<[u8; 32]> {
+pub fn random_bytes() -> anyhow::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).context("the machine has no randomness")?;
     Ok(bytes)
@@ -373,7 +373,7 @@ struct RegisteredLine {
 }
 
 /// Reads the file of registered secrets. Errors name the line, never its content.
-pub fn registered(file: &Path) -> anyhow::Result<Vec<(Option<TenantId>, SecretValue)>> {
+pub fn registered_secrets(file: &Path) -> anyhow::Result<Vec<(Option<TenantId>, SecretValue)>> {
     let name = file.display();
     let reader = BufReader::new(
         fs::File::open(file).with_context(|| format!("cannot read the secrets file {name}"))?,

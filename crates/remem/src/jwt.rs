@@ -9,7 +9,7 @@ use anyhow::{Context, bail, ensure};
 use remem_core::sabotage;
 use remem_core::{TenantId, Trust};
 use remem_engine::Engine;
-use remem_engine::bearer::{Algorithm, Bearer, TokenRules};
+use remem_engine::bearer::{Algorithm, BearerAuth, TokenRules};
 use remem_engine::ports::Keyset;
 use reqwest::Url;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const LEEWAY_SECONDS_MAX: u32 = 300;
 const CLAIM_CHARS_MAX: usize = 200;
 
 /// Returns the rules and keys for tokens; `None` if the configuration accepts no tokens.
-pub fn bearer(config: &config::Jwt) -> anyhow::Result<Option<Bearer>> {
+pub fn token_verifier(config: &config::JwtConfig) -> anyhow::Result<Option<BearerAuth>> {
     let needed = [
         ("issuer", &config.issuer),
         ("audience", &config.audience),
@@ -28,7 +28,7 @@ pub fn bearer(config: &config::Jwt) -> anyhow::Result<Option<Bearer>> {
         sabotage!(
             "half-a-section-is-taken-for-none",
             ensure!(
-                *config == config::Jwt::default(),
+                *config == config::JwtConfig::default(),
                 "auth.jwt needs auth.jwt.issuer, auth.jwt.audience and auth.jwt.jwks"
             ),
             ensure!(
@@ -64,7 +64,7 @@ pub fn bearer(config: &config::Jwt) -> anyhow::Result<Option<Bearer>> {
         principal_claim: claim("principal_claim", &config.principal_claim)?,
         trust: trust(&config.trust)?,
     };
-    Ok(Some(Bearer {
+    Ok(Some(BearerAuth {
         rules,
         keyset: open_keyset(jwks)?,
     }))
@@ -73,8 +73,8 @@ pub fn bearer(config: &config::Jwt) -> anyhow::Result<Option<Bearer>> {
 /// Checks before the host serves that the keys can be read. A file that cannot be read is a mistake
 /// in the configuration and stops the start; a server that does not answer may come back, and only
 /// causes a warning.
-pub async fn check(config: &config::Jwt, engine: &Engine) -> anyhow::Result<()> {
-    match engine.token_keys().await {
+pub async fn check_keys(config: &config::JwtConfig, engine: &Engine) -> anyhow::Result<()> {
+    match engine.count_token_keys().await {
         None => Ok(()),
         Some(Ok(0)) => {
             tracing::warn!(
@@ -110,11 +110,11 @@ fn algorithms(names: &[String]) -> anyhow::Result<Vec<Algorithm>> {
     names.iter().map(read).collect()
 }
 
-fn tenant(config: &config::Jwt) -> anyhow::Result<Option<TenantId>> {
+fn tenant(config: &config::JwtConfig) -> anyhow::Result<Option<TenantId>> {
     let Some(name) = &config.tenant else {
         return Ok(None);
     };
-    let claim_is_default = config.tenant_claim == config::Jwt::default().tenant_claim;
+    let claim_is_default = config.tenant_claim == config::JwtConfig::default().tenant_claim;
     ensure!(
         claim_is_default,
         "auth.jwt.tenant and auth.jwt.tenant_claim are both set; keep one of them"
@@ -148,7 +148,7 @@ fn is_url(jwks: &str) -> bool {
 /// document on its way can make valid tokens, so plain HTTP is allowed only from this machine.
 fn open_keyset(jwks: &str) -> anyhow::Result<Arc<dyn Keyset>> {
     if !is_url(jwks) {
-        return Ok(Arc::new(keyset::of_file(jwks.into())));
+        return Ok(Arc::new(keyset::from_file(jwks.into())));
     }
     let url: Option<Url> = jwks
         .parse()
@@ -173,51 +173,51 @@ fn open_keyset(jwks: &str) -> anyhow::Result<Arc<dyn Keyset>> {
             "auth.jwt.jwks must be a file or begin with https://; http:// is for 127.0.0.1, [::1] and localhost"
         )
     );
-    Ok(Arc::new(keyset::of_url(url)))
+    Ok(Arc::new(keyset::from_url(url)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use config::Jwt;
+    use config::JwtConfig;
 
-    fn whole() -> Jwt {
+    fn complete_section() -> JwtConfig {
         let text = |text: &str| Some(text.to_owned());
-        Jwt {
+        JwtConfig {
             issuer: text("https://issuer.example"),
             audience: text("remem"),
             jwks: text("keys.json"),
-            ..Jwt::default()
+            ..JwtConfig::default()
         }
     }
 
     #[test]
     fn nothing_set_is_off_and_a_whole_section_is_on() {
-        assert!(bearer(&Jwt::default()).unwrap().is_none());
-        let rules = bearer(&whole()).unwrap().unwrap().rules;
+        assert!(token_verifier(&JwtConfig::default()).unwrap().is_none());
+        let rules = token_verifier(&complete_section()).unwrap().unwrap().rules;
         assert_eq!(
             (rules.algorithms.as_slice(), rules.leeway_ms, rules.tenant),
-            (&Algorithm::USUAL[..], 60_000, None)
+            (&Algorithm::DEFAULT[..], 60_000, None)
         );
-        let fixed = Jwt {
+        let fixed = JwtConfig {
             tenant: Some("acme".to_owned()),
             leeway_seconds: 300,
-            ..whole()
+            ..complete_section()
         };
         assert_eq!(
-            bearer(&fixed).unwrap().unwrap().rules.tenant,
+            token_verifier(&fixed).unwrap().unwrap().rules.tenant,
             TenantId::parse("acme")
         );
     }
 
     #[test]
     fn half_a_section_and_a_wrong_one_are_refused_by_the_name_of_the_setting() {
-        let named = |name: &str, change: fn(&mut Jwt)| {
-            let mut config = whole();
+        let named = |name: &str, change: fn(&mut JwtConfig)| {
+            let mut config = complete_section();
             change(&mut config);
             let refused = format!(
                 "{:#}",
-                bearer(&config)
+                token_verifier(&config)
                     .err()
                     .unwrap_or_else(|| panic!("{name} is accepted"))
             );
@@ -229,9 +229,9 @@ mod tests {
         named("audience", |c| c.audience = None);
         named("jwks", |c| c.jwks = None);
         named("issuer", |c| {
-            *c = Jwt {
+            *c = JwtConfig {
                 tenant: Some("acme".to_owned()),
-                ..Jwt::default()
+                ..JwtConfig::default()
             }
         });
         named("algorithms", |c| c.algorithms = Vec::new());
@@ -261,18 +261,18 @@ mod tests {
     #[test]
     fn symmetric_algorithms_cannot_be_named() {
         for never in ["HS256", "HS384", "HS512", "none", "hs256", "rs256", "ES512"] {
-            let config = Jwt {
+            let config = JwtConfig {
                 algorithms: vec!["RS256".to_owned(), never.to_owned()],
-                ..whole()
+                ..complete_section()
             };
-            assert!(bearer(&config).is_err(), "{never}");
+            assert!(token_verifier(&config).is_err(), "{never}");
         }
-        let all = Jwt {
+        let all = JwtConfig {
             algorithms: Algorithm::ALL.map(|a| a.as_str().to_owned()).to_vec(),
-            ..whole()
+            ..complete_section()
         };
         assert_eq!(
-            bearer(&all).unwrap().unwrap().rules.algorithms,
+            token_verifier(&all).unwrap().unwrap().rules.algorithms,
             Algorithm::ALL
         );
     }

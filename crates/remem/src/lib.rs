@@ -29,7 +29,7 @@ mod embedder;
 mod endpoint;
 mod hints;
 mod host;
-mod http_door;
+mod http_api;
 mod jwt;
 mod keyset;
 mod model;
@@ -38,7 +38,7 @@ mod post;
 mod seams;
 mod settings;
 
-pub use cli::Global;
+pub use cli::GlobalArgs;
 pub use output::{json as print_json, table as print_table};
 pub use settings::Settings;
 
@@ -64,7 +64,7 @@ pub fn main() -> ExitCode {
 /// Returns the description of the command line, with hidden commands, options and spellings.
 #[must_use]
 pub fn command() -> clap::Command {
-    cli::Cli::command()
+    cli::RememCli::command()
 }
 
 /// Runs a program to its end: prints its error, if there is one, and returns the exit code that

@@ -3,13 +3,13 @@
 //! request or a response.
 
 use crate::config;
-use crate::endpoint::{self, Endpoint, Unanswered, bearer};
+use crate::endpoint::{self, Endpoint, EndpointError, bearer_header};
 use anyhow::ensure;
 use async_trait::async_trait;
 use remem_core::redact::SecretValue;
 use remem_core::rewrite::Message;
 use remem_engine::model::ModelPort;
-use remem_engine::ports::{Model, ModelError};
+use remem_engine::ports::{LanguageModel, ModelError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -26,22 +26,22 @@ pub struct ChatModel {
 /// The part of a response that is used. Servers may add other fields.
 #[derive(Deserialize)]
 struct Completion {
-    choices: Vec<Choice>,
+    choices: Vec<CompletionChoice>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
-    message: Said,
+struct CompletionChoice {
+    message: CompletionMessage,
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct CompletionMessage {
     content: String,
 }
 
 /// Returns the model that the configuration names; `None` without a base URL. Errors name a
 /// setting, never its value.
-pub fn port(config: &config::Model) -> anyhow::Result<Option<ModelPort>> {
+pub fn model_port(config: &config::ModelConfig) -> anyhow::Result<Option<ModelPort>> {
     let Some(base) = &config.base_url else {
         ensure!(
             config.name.is_none() && config.key_secret.is_none(),
@@ -49,7 +49,7 @@ pub fn port(config: &config::Model) -> anyhow::Result<Option<ModelPort>> {
         );
         return Ok(None);
     };
-    let name = endpoint::name("model", config.name.as_ref())?;
+    let name = endpoint::model_name("model", config.name.as_ref())?;
     let endpoint = Endpoint::new(
         "model",
         base,
@@ -76,7 +76,7 @@ impl ChatModel {
 }
 
 #[async_trait]
-impl Model for ChatModel {
+impl LanguageModel for ChatModel {
     fn name(&self) -> &str {
         &self.name
     }
@@ -89,9 +89,12 @@ impl Model for ChatModel {
     ) -> Result<String, ModelError> {
         // A key that cannot be in a header is treated as if there were none.
         let key = key
-            .map(|key| key.expose(bearer).ok_or(ModelError::NoKey))
+            .map(|key| key.expose(bearer_header).ok_or(ModelError::NoKey))
             .transpose()?;
-        let body = self.endpoint.ask(&self.request_body(messages), key).await?;
+        let body = self
+            .endpoint
+            .post_json(&self.request_body(messages), key)
+            .await?;
         let completion: Completion =
             serde_json::from_slice(&body).map_err(|_| ModelError::Malformed)?;
         let text = completion
@@ -109,13 +112,13 @@ impl Model for ChatModel {
     }
 }
 
-impl From<Unanswered> for ModelError {
-    fn from(error: Unanswered) -> ModelError {
+impl From<EndpointError> for ModelError {
+    fn from(error: EndpointError) -> ModelError {
         match error {
-            Unanswered::Timeout => ModelError::Timeout,
-            Unanswered::Unreachable => ModelError::Unreachable,
-            Unanswered::Status(status) => ModelError::Status(status),
-            Unanswered::TooLarge => ModelError::TooLarge,
+            EndpointError::Timeout => ModelError::Timeout,
+            EndpointError::Unreachable => ModelError::Unreachable,
+            EndpointError::Status(status) => ModelError::Status(status),
+            EndpointError::TooLarge => ModelError::TooLarge,
         }
     }
 }

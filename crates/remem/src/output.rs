@@ -2,7 +2,7 @@
 
 mod width;
 
-use crate::cli::Global;
+use crate::cli::GlobalArgs;
 use comfy_table::{ContentArrangement, Table, presets};
 use remem_core::sabotage;
 use remem_wire::Failure;
@@ -80,7 +80,7 @@ pub fn preview(text: &str, chars: usize) -> String {
 
 /// Returns a text for a terminal, with every character that could control it escaped. Line breaks
 /// and tabs stay.
-pub fn visible(text: &str) -> String {
+pub fn escape_controls(text: &str) -> String {
     text.chars()
         .flat_map(|c| {
             if is_terminal_control(c) && c != '\n' && c != '\t' {
@@ -97,13 +97,13 @@ pub const USAGE: u8 = 2;
 
 /// What a script can tell from the exit code; the table is in `cli::page`.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
-    if error.is::<WrongUsage>() || error.is::<WrongTenant>() {
+    if error.is::<UsageError>() || error.is::<TenantMismatch>() {
         return USAGE;
     }
-    if error.is::<NoKey>() {
+    if error.is::<MissingKey>() {
         return 5;
     }
-    if error.is::<LeftOut>() {
+    if error.is::<IncompleteResult>() {
         return 7;
     }
     let Some(failure) = error.downcast_ref::<Failure>() else {
@@ -151,7 +151,7 @@ pub fn print_error_json(code: &str, message: &str, details: Option<&Map<String, 
 }
 
 /// Prints a warning, as text or as JSON.
-pub fn warn(global: &Global, text: &str) {
+pub fn warn(global: &GlobalArgs, text: &str) {
     if global.json {
         eprintln!("{}", json!({"warning": text}));
     } else {
@@ -195,13 +195,13 @@ pub fn write_error(text: std::fmt::Arguments<'_>) {
 /// A command line that was parsed and still cannot be carried out; says what to type instead.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct WrongUsage(pub String);
+pub struct UsageError(pub String);
 
 /// A command did everything that it could, but left something out, as the counts that it printed
 /// show.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct LeftOut(pub &'static str);
+pub struct IncompleteResult(pub &'static str);
 
 /// The key in use belongs to another tenant than the one that was named.
 #[derive(Debug, thiserror::Error)]
@@ -209,13 +209,13 @@ pub struct LeftOut(pub &'static str);
     "the key belongs to another tenant than --tenant (or REMEM_TENANT) names; nothing was done. \
      `remem whoami` without --tenant shows which; use a key of that tenant, or omit --tenant"
 )]
-pub struct WrongTenant;
+pub struct TenantMismatch;
 
 /// No API key was given, and the file with the first key cannot be read.
 #[derive(Debug)]
-pub struct NoKey(pub PathBuf);
+pub struct MissingKey(pub PathBuf);
 
-impl std::fmt::Display for NoKey {
+impl std::fmt::Display for MissingKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let file = self.0.display();
         write!(
@@ -226,7 +226,7 @@ impl std::fmt::Display for NoKey {
     }
 }
 
-impl std::error::Error for NoKey {}
+impl std::error::Error for MissingKey {}
 
 #[cfg(test)]
 mod tests {
@@ -240,8 +240,8 @@ mod tests {
         ] {
             let text = format!("a{bad}b");
             assert_eq!(preview(&text, 9), "a b");
-            assert!(!visible(&text).contains(bad), "{bad:?}");
+            assert!(!escape_controls(&text).contains(bad), "{bad:?}");
         }
-        assert_eq!(visible("שלום\n\tمرحبا ‍"), "שלום\n\tمرحبا ‍");
+        assert_eq!(escape_controls("שלום\n\tمرحبا ‍"), "שלום\n\tمرحبا ‍");
     }
 }

@@ -6,7 +6,7 @@
 use async_trait::async_trait;
 use remem_core::sabotage;
 use remem_core::webhook::{check_url, is_public, literal_address};
-use remem_engine::ports::{Post, PostError};
+use remem_engine::ports::{WebhookError, WebhookSender};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// The port used when asking the system for the route to an address. Any port will do, because
 /// nothing is sent.
-const DISCARD: u16 = 9;
+const DISCARD_PORT: u16 = 9;
 
 /// One of the addresses behind a name is not public, so the host does not connect to it.
 #[derive(Debug, thiserror::Error)]
@@ -22,17 +22,17 @@ const DISCARD: u16 = 9;
 struct NotPublic;
 
 /// A resolver that refuses names with an address of the host's own network or machine.
-struct PublicNames {
+struct PublicResolver {
     allow_private: bool,
 }
 
-impl Resolve for PublicNames {
+impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let allow_private = self.allow_private;
         Box::pin(async move {
             let found: Vec<SocketAddr> =
                 tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            let addresses = public(found, allow_private, is_own)?;
+            let addresses = require_public(found, allow_private, is_own_address)?;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
     }
@@ -40,7 +40,7 @@ impl Resolve for PublicNames {
 
 /// Returns all addresses of a name if every one is public, else none: a name with one private
 /// address is not public. A public address of this machine itself counts as private.
-fn public(
+fn require_public(
     found: Vec<SocketAddr>,
     allow_private: bool,
     is_own: impl Fn(IpAddr) -> bool,
@@ -63,7 +63,7 @@ fn public(
 }
 
 /// Returns whether an address is one of this machine's own. Asks the system and sends nothing.
-fn is_own(ip: IpAddr) -> bool {
+fn is_own_address(ip: IpAddr) -> bool {
     let (any, elsewhere): (IpAddr, IpAddr) = match ip {
         IpAddr::V4(_) => (
             Ipv4Addr::UNSPECIFIED.into(),
@@ -81,39 +81,39 @@ fn is_own(ip: IpAddr) -> bool {
         return true;
     }
     let from = UdpSocket::bind((any, 0)).and_then(|socket| {
-        socket.connect((ip, DISCARD))?;
+        socket.connect((ip, DISCARD_PORT))?;
         socket.local_addr()
     });
     from.is_ok_and(|from| from.ip() == ip)
 }
 
 /// The client that posts to webhooks.
-pub struct Outbound {
+pub struct WebhookClient {
     allow_private: bool,
     /// Built on first use: most commands never post, and reading the machine's certificates takes a
     /// while. `None` if it cannot be built.
     client: OnceLock<Option<reqwest::Client>>,
 }
 
-impl Outbound {
+impl WebhookClient {
     /// Returns a client. `allow_private` permits plain HTTP and addresses of the host's own
     /// network.
     #[must_use]
-    pub fn new(allow_private: bool) -> Outbound {
-        Outbound {
+    pub fn new(allow_private: bool) -> WebhookClient {
+        WebhookClient {
             allow_private,
             client: OnceLock::new(),
         }
     }
 
-    fn client(&self) -> Result<&reqwest::Client, PostError> {
+    fn client(&self) -> Result<&reqwest::Client, WebhookError> {
         let client = self.client.get_or_init(|| {
             // Fails only if a provider is installed already, which serves as well.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let built = sabotage!("webhooks-follow-redirects", reqwest::Client::builder()
-                .dns_resolver(Arc::new(PublicNames { allow_private: self.allow_private }))
+                .dns_resolver(Arc::new(PublicResolver { allow_private: self.allow_private }))
                 .redirect(reqwest::redirect::Policy::none()), reqwest::Client::builder()
-                .dns_resolver(Arc::new(PublicNames { allow_private: self.allow_private })))
+                .dns_resolver(Arc::new(PublicResolver { allow_private: self.allow_private })))
                 .no_proxy()
                 .referer(false)
                 .https_only(!self.allow_private)
@@ -125,24 +125,28 @@ impl Outbound {
                 .inspect_err(|_| tracing::error!("webhooks cannot be sent: no HTTPS client, does this machine have root certificates?"))
                 .ok()
         });
-        client.as_ref().ok_or(PostError::Unreachable)
+        client.as_ref().ok_or(WebhookError::Unreachable)
     }
 }
 
 #[async_trait]
-impl Post for Outbound {
+impl WebhookSender for WebhookClient {
     async fn post(
         &self,
         url: &str,
         headers: Vec<(&'static str, String)>,
         body: Vec<u8>,
-    ) -> Result<u16, PostError> {
+    ) -> Result<u16, WebhookError> {
         // The rules may have become stricter since the webhook was registered, and the resolver
         // never sees literal addresses.
-        check_url(url, self.allow_private).map_err(|_| PostError::Refused)?;
+        check_url(url, self.allow_private).map_err(|_| WebhookError::Refused)?;
         if let Some(ip) = literal_address(url) {
-            public(vec![(ip, DISCARD).into()], self.allow_private, is_own)
-                .map_err(|NotPublic| PostError::Refused)?;
+            require_public(
+                vec![(ip, DISCARD_PORT).into()],
+                self.allow_private,
+                is_own_address,
+            )
+            .map_err(|NotPublic| WebhookError::Refused)?;
         }
         let request = headers
             .into_iter()
@@ -160,18 +164,18 @@ impl Post for Outbound {
 }
 
 /// Returns the class of a failure, which is all that is logged and stored of it.
-fn error_class(error: &reqwest::Error) -> PostError {
+fn error_class(error: &reqwest::Error) -> WebhookError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(current) = cause {
         if current.is::<NotPublic>() {
-            return PostError::Refused;
+            return WebhookError::Refused;
         }
         cause = current.source();
     }
     if error.is_timeout() {
-        PostError::Timeout
+        WebhookError::Timeout
     } else {
-        PostError::Unreachable
+        WebhookError::Unreachable
     }
 }
 
@@ -196,7 +200,7 @@ mod tests {
     async fn a_closed_network_is_reached_only_when_allowed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let strict = Outbound::new(false);
+        let strict = WebhookClient::new(false);
         for inside in [
             "http://127.0.0.1",
             "https://127.0.0.1",
@@ -207,9 +211,9 @@ mod tests {
             let answer = strict
                 .post(&format!("{inside}:{port}/"), vec![], b"the body".to_vec())
                 .await;
-            assert_eq!(answer, Err(PostError::Refused), "{inside}");
+            assert_eq!(answer, Err(WebhookError::Refused), "{inside}");
         }
-        let open = Outbound::new(true);
+        let open = WebhookClient::new(true);
         let url = format!("http://localhost:{port}/hook?a=b");
         let elsewhere = "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         let (answer, request) = tokio::join!(
@@ -228,7 +232,7 @@ mod tests {
         );
         assert_eq!(
             open.post(&url, vec![], vec![]).await,
-            Err(PostError::Unreachable),
+            Err(WebhookError::Unreachable),
             "nobody listens any more"
         );
     }
@@ -240,15 +244,18 @@ mod tests {
         let outside: SocketAddr = "8.8.8.8:0".parse().unwrap();
         let own: SocketAddr = "52.9.9.9:0".parse().unwrap();
         let is_here = |ip: IpAddr| ip == own.ip();
-        assert!(public(vec![own], false, is_here).is_err());
-        assert!(public(vec![outside, own], false, is_here).is_err());
-        assert_eq!(public(vec![outside], false, is_here).unwrap(), [outside]);
-        assert_eq!(public(vec![own], true, is_here).unwrap(), [own]);
+        assert!(require_public(vec![own], false, is_here).is_err());
+        assert!(require_public(vec![outside, own], false, is_here).is_err());
+        assert_eq!(
+            require_public(vec![outside], false, is_here).unwrap(),
+            [outside]
+        );
+        assert_eq!(require_public(vec![own], true, is_here).unwrap(), [own]);
         for here in ["127.0.0.1", "127.9.9.9", "::1"] {
-            assert!(is_own(here.parse().unwrap()), "{here}");
+            assert!(is_own_address(here.parse().unwrap()), "{here}");
         }
         for away in ["8.8.8.8", "192.0.2.1", "2001:4860:4860::8888"] {
-            assert!(!is_own(away.parse().unwrap()), "{away}");
+            assert!(!is_own_address(away.parse().unwrap()), "{away}");
         }
     }
 
@@ -260,11 +267,17 @@ mod tests {
         let outside = address("8.8.8.8:0");
         let inside = address("10.0.0.1:0");
         let elsewhere = |_: IpAddr| false;
-        assert_eq!(public(vec![outside], false, elsewhere).unwrap(), [outside]);
-        assert!(public(vec![outside, inside], false, elsewhere).is_err());
-        assert_eq!(public(vec![inside], true, elsewhere).unwrap(), [inside]);
+        assert_eq!(
+            require_public(vec![outside], false, elsewhere).unwrap(),
+            [outside]
+        );
+        assert!(require_public(vec![outside, inside], false, elsewhere).is_err());
+        assert_eq!(
+            require_public(vec![inside], true, elsewhere).unwrap(),
+            [inside]
+        );
         // Through the client: the resolver refuses, and the caller receives the reason.
-        let strict = Outbound::new(false);
+        let strict = WebhookClient::new(false);
         let refused = strict
             .client()
             .unwrap()
@@ -272,6 +285,6 @@ mod tests {
             .send()
             .await
             .unwrap_err();
-        assert_eq!(error_class(&refused), PostError::Refused);
+        assert_eq!(error_class(&refused), WebhookError::Refused);
     }
 }

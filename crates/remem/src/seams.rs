@@ -2,14 +2,14 @@
 //! with `--enable-test-seams`.
 
 use anyhow::Context;
-use remem_core::agent::Install;
+use remem_core::agent::InstallRequest;
 use remem_core::redact::SecretValue;
 use remem_core::{Agent, Policy, Workflow};
 use remem_engine::ports::{Ids, RandomIds};
 use remem_engine::{CANARY_SECRET, TEST_SECRET};
 
 /// Environment variable with the value of the test secrets; a random value is used if it is absent.
-const CANARY_VALUE: &str = "OPENWOP_CANARY_SECRET_VALUE";
+const CANARY_VARIABLE: &str = "OPENWOP_CANARY_SECRET_VALUE";
 
 macro_rules! fixtures {
     ($($name:literal),* $(,)?) => {
@@ -42,10 +42,10 @@ pub fn agents(policy: &Policy) -> anyhow::Result<Vec<Agent>> {
         let manifest = serde_json::from_str(text).context("a manifest is not JSON")?;
         let pack_name = Some("core.conformance".to_owned());
         Ok(Agent::new(
-            Install {
+            InstallRequest {
                 manifest,
                 pack_name,
-                ..Install::default()
+                ..InstallRequest::default()
             },
             policy,
         )?)
@@ -64,7 +64,7 @@ pub fn workflows() -> anyhow::Result<Vec<Workflow>> {
 
 /// Returns the secrets that conformance checks resolve.
 pub fn secrets() -> Vec<SecretValue> {
-    let given = std::env::var(CANARY_VALUE)
+    let given = std::env::var(CANARY_VARIABLE)
         .ok()
         .filter(|value| value.chars().count() >= 8);
     let value = zeroize::Zeroizing::new(given.unwrap_or_else(|| RandomIds.api_key().to_string()));

@@ -1,7 +1,7 @@
 //! The settings of a host, for programs other than `remem`: they can open a host and its model with
 //! them, but cannot read the configuration.
 
-use crate::cli::Global;
+use crate::cli::GlobalArgs;
 use crate::config::{self, Config};
 use crate::embedder;
 use crate::host;
@@ -17,7 +17,7 @@ pub struct Settings {
 
 impl Settings {
     /// Reads the configuration file, the environment and these options, as every command does.
-    pub fn load(global: &Global) -> anyhow::Result<Settings> {
+    pub fn load(global: &GlobalArgs) -> anyhow::Result<Settings> {
         let config = config::load(global, None)?;
         Ok(Settings { config })
     }
@@ -36,6 +36,6 @@ impl Settings {
         clock: Arc<dyn Clock>,
         embedder: Option<Arc<dyn Embedder>>,
     ) -> anyhow::Result<Engine> {
-        host::engine_in(&self.config, folder, clock, embedder)
+        host::open_engine_in(&self.config, folder, clock, embedder)
     }
 }

@@ -1,7 +1,7 @@
 //! Names that are stored in clear beside the text of an entry. A new name that holds a secret is
 //! refused, never rewritten; the names of stored entries are checked again when they are read.
 
-use super::{Admission, SLOT_CHARS_MAX, bound};
+use super::{Admission, SLOT_CHARS_MAX, check_limit};
 use crate::entry::Facets;
 use crate::ids::{InteractionId, WorldId};
 use crate::redact::Redactor;
@@ -13,7 +13,7 @@ use crate::sabotage;
 const NAME_BYTES_MAX: usize = 4_096;
 
 /// The name shown for a chat thread whose real name holds a secret.
-const HIDDEN: &str = "redacted";
+const REDACTED_INTERACTION: &str = "redacted";
 
 impl Admission<'_> {
     /// Refuses names that hold a secret or are too long.
@@ -33,7 +33,7 @@ impl Admission<'_> {
         for (field, name) in names {
             let Some(name) = name else { continue };
             check_name(self.redactor, field, name)?;
-            bound(field, "characters", name.chars().count(), SLOT_CHARS_MAX)?;
+            check_limit(field, "characters", name.chars().count(), SLOT_CHARS_MAX)?;
         }
         Ok(())
     }
@@ -41,7 +41,7 @@ impl Admission<'_> {
     /// Redacts the names of a stored entry by the current rules. An entry whose world has a name
     /// that holds a secret is moved to the world without rules.
     pub(super) fn clean_names(&self, facets: &mut Facets) {
-        let holds_secret = |name: &str| self.redactor.touches(name, self.policy.shapes);
+        let holds_secret = |name: &str| self.redactor.has_findings(name, self.policy.shapes);
         if !facets.world.is_none() && holds_secret(facets.world.as_str()) {
             sabotage!(
                 "late-secrets-stay-in-names-of-worlds",
@@ -58,7 +58,7 @@ impl Admission<'_> {
         if let Some(thread) = &facets.interaction
             && holds_secret(thread.as_str())
         {
-            facets.interaction = InteractionId::parse(HIDDEN);
+            facets.interaction = InteractionId::parse(REDACTED_INTERACTION);
         }
     }
 }
@@ -68,11 +68,11 @@ impl Admission<'_> {
 pub fn check_name(redactor: &Redactor, field: &'static str, name: &str) -> Result<(), Rejection> {
     sabotage!(
         "names-of-any-length-are-looked-at",
-        bound(field, "bytes", name.len(), NAME_BYTES_MAX)?
+        check_limit(field, "bytes", name.len(), NAME_BYTES_MAX)?
     );
     if sabotage!(
         "names-may-hold-secrets",
-        redactor.touches(name, crate::ShapePolicy::Redact),
+        redactor.has_findings(name, crate::ShapePolicy::Redact),
         false
     ) {
         Err(Rejection::SecretInName { field })

@@ -9,7 +9,7 @@ struct Field {
     name: &'static str,
     /// The rule in words, as the end of a sentence that begins with the field.
     rule: &'static str,
-    holds: fn(&Value) -> bool,
+    is_valid: fn(&Value) -> bool,
 }
 
 const REQUIRED: [&str; 3] = ["agentId", "persona", "modelClass"];
@@ -30,17 +30,17 @@ const FIELDS: [Field; 15] = [
         name: "agentId",
         rule: "must begin with core., vendor., community., private. or local., go on with at least two parts of letters, digits, _ and - \
                that begin with a small letter, and have at most 256 characters",
-        holds: |v| v.as_str().is_some_and(is_agent_id),
+        is_valid: |v| v.as_str().is_some_and(is_agent_id),
     },
     Field {
         name: "persona",
         rule: "must be a string of 1 to 200 characters",
-        holds: |v| is_text(v, 1, 200),
+        is_valid: |v| is_text(v, 1, 200),
     },
     Field {
         name: "modelClass",
         rule: "must be reasoning, writing, coding, research, classification or general",
-        holds: |v| {
+        is_valid: |v| {
             v.as_str()
                 .is_some_and(|class| MODEL_CLASSES.contains(&class))
         },
@@ -49,27 +49,27 @@ const FIELDS: [Field; 15] = [
     Field {
         name: "systemPrompt",
         rule: "must be a non-empty string",
-        holds: |v| is_text(v, 1, usize::MAX),
+        is_valid: |v| is_text(v, 1, usize::MAX),
     },
     Field {
         name: "systemPromptRef",
         rule: REF,
-        holds: is_ref,
+        is_valid: is_ref,
     },
     Field {
         name: "toolAllowlist",
         rule: "must be a list of at most 256 names of 1 to 256 characters",
-        holds: |v| is_list(v, 256, 256),
+        is_valid: |v| is_list(v, 256, 256),
     },
     Field {
         name: "requiresCapabilities",
         rule: "must be a list of at most 64 different keys of 1 to 128 characters",
-        holds: |v| is_list(v, 64, 128) && all_different(v),
+        is_valid: |v| is_list(v, 64, 128) && all_different(v),
     },
     Field {
         name: "memoryShape",
         rule: "must be an object of scratchpad, conversation and longTerm, each true or false",
-        holds: |v| {
+        is_valid: |v| {
             is_object(
                 v,
                 &["scratchpad", "conversation", "longTerm"],
@@ -80,7 +80,7 @@ const FIELDS: [Field; 15] = [
     Field {
         name: "confidence",
         rule: "must be an object with a defaultThreshold from 0 to 1",
-        holds: |v| {
+        is_valid: |v| {
             is_object(v, &["defaultThreshold"], |n| {
                 n.as_f64().is_some_and(|n| (0.0..=1.0).contains(&n))
             })
@@ -89,32 +89,32 @@ const FIELDS: [Field; 15] = [
     Field {
         name: "handoff",
         rule: "must be an object of taskSchemaRef and returnSchemaRef, each a string of 1 to 1,024 characters",
-        holds: |v| is_object(v, &["taskSchemaRef", "returnSchemaRef"], is_ref),
+        is_valid: |v| is_object(v, &["taskSchemaRef", "returnSchemaRef"], is_ref),
     },
     Field {
         name: "label",
         rule: "must be a string of 1 to 100 characters",
-        holds: |v| is_text(v, 1, 100),
+        is_valid: |v| is_text(v, 1, 100),
     },
     Field {
         name: "description",
         rule: "must be a string of at most 500 characters",
-        holds: |v| is_text(v, 0, 500),
+        is_valid: |v| is_text(v, 0, 500),
     },
     Field {
         name: "evalSuiteRef",
         rule: REF,
-        holds: is_ref,
+        is_valid: is_ref,
     },
     Field {
         name: "promptLibraryRef",
         rule: "must be 1 to 128 lowercase letters, digits, dots, _ and -, starting with a letter or digit",
-        holds: |v| v.as_str().is_some_and(is_library),
+        is_valid: |v| v.as_str().is_some_and(is_library),
     },
     Field {
         name: "promptOverrides",
         rule: "must be an object of system, user, few-shot and schema-hint, each a reference to a prompt",
-        holds: |v| {
+        is_valid: |v| {
             is_object(v, &["system", "user", "few-shot", "schema-hint"], |r| {
                 is_ref(r) || r.as_object().is_some_and(|o| !o.is_empty())
             })
@@ -138,7 +138,7 @@ pub(super) fn check(manifest: &Map<String, Value>) -> Result<(), Rejection> {
     }
     for field in &FIELDS {
         match manifest.get(field.name) {
-            Some(value) if !(field.holds)(value) => {
+            Some(value) if !(field.is_valid)(value) => {
                 return Err(Rejection::Invalid {
                     field: field.name,
                     rule: field.rule,

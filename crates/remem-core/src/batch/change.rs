@@ -3,9 +3,11 @@
 
 use crate::admission::{Admitted, RuleText};
 use crate::embedding::{Embedding, ModelId};
-use crate::event::{EntryRef, EventBody, Linked, Retired, RuleRef, Written, is_reserved_tag};
+use crate::event::{
+    EntryLinked, EntryRef, EntryRetired, EntryWritten, EventBody, RuleRef, is_reserved_tag,
+};
 use crate::ids::{EntryId, MemoryRef, RuleId, Timestamp, WorldId};
-use crate::record::{Precondition, RecordBody, RecordKind, Ties};
+use crate::record::{Precondition, RecordBody, RecordKind, RecordLinks};
 use crate::sabotage;
 use crate::trust::Evidence;
 
@@ -44,7 +46,7 @@ pub enum Change {
         memory_ref: MemoryRef,
         /// The entry that is removed.
         id: EntryId,
-        reason: Reason,
+        reason: RetireReason,
         /// The entry that stays in its place.
         by: EntryId,
     },
@@ -57,7 +59,7 @@ pub enum Change {
     Revive { memory_ref: MemoryRef, id: EntryId },
     /// Stores the signature that consolidation computed from a text, with the number of the pass
     /// that computed it. No entry changes by it.
-    Sign {
+    StoreSignature {
         memory_ref: MemoryRef,
         id: EntryId,
         /// The number of the pass that computed it.
@@ -68,7 +70,7 @@ pub enum Change {
     /// Stores the vector of an entry's text. No entry changes by it. Does nothing unless the text
     /// is there as it was admitted under the given rules: a text that changed meanwhile has another
     /// vector.
-    Embed {
+    StoreEmbedding {
         memory_ref: MemoryRef,
         id: EntryId,
         /// The fingerprint of the redaction rules that the text was admitted under
@@ -85,23 +87,23 @@ pub enum Change {
         memory_ref: MemoryRef,
         id: EntryId,
         /// The way in which the answer has ended.
-        closing: Closing,
+        closing: ClosingReason,
         /// The replacement; none for a statement that is only taken back.
         by: Option<EntryId>,
     },
     /// Removes an entry because its session or chat thread is over. Does nothing to one that is
     /// persistent, or that an action rests on.
-    End { memory_ref: MemoryRef, id: EntryId },
+    EndWithSession { memory_ref: MemoryRef, id: EntryId },
     /// Erases the text of a statement that ceased to be true before an instant. Does nothing while
     /// a run could read it, or if an action rests on it.
-    Strip {
+    EraseHistory {
         memory_ref: MemoryRef,
         id: EntryId,
         /// The statement must have ended before this instant.
         before: Timestamp,
     },
     /// Notes that another source says the same as an entry. Does nothing unless the entry is there.
-    Strengthen {
+    SetEvidence {
         memory_ref: MemoryRef,
         id: EntryId,
         /// The complete evidence that the entry rests on from now on.
@@ -109,7 +111,7 @@ pub enum Change {
     },
     /// Notes that an action rests on an entry: from now on only forgetting erases its text. Does
     /// nothing if the link exists, or if the entry does not.
-    Link {
+    LinkAction {
         memory_ref: MemoryRef,
         id: EntryId,
         /// The action that rests on the entry.
@@ -117,37 +119,37 @@ pub enum Change {
     },
     /// Replaces the text of an action by the result of redacting it by the current rules. Does
     /// nothing unless it is there as it was read.
-    Relink {
+    RewriteAction {
         memory_ref: MemoryRef,
         id: EntryId,
         /// The text as it was read.
-        was: ActionText,
+        expected: ActionText,
         /// The new text; no other action of the entry has it.
         action: ActionText,
     },
     /// Replaces the text of a rule by the result of redacting it by the current rules. Does nothing
     /// unless it is there as it was read.
-    Reword {
+    RewriteRule {
         world: WorldId,
         id: RuleId,
         /// The text as it was read.
-        was: StoredText,
+        expected: StoredText,
         /// The new text of the rule.
         body: RuleText,
     },
     /// Writes a rule of a world, or deletes it.
-    Rule {
+    SetRule {
         world: WorldId,
         id: RuleId,
         /// The text of the rule; `None` deletes it.
         body: Option<RuleText>,
     },
     /// Keeps everything that this commit leaves readable until the batch's run releases it.
-    Hold,
+    HoldSnapshot,
     /// Ends the snapshot of the batch's run.
-    Release,
+    ReleaseSnapshot,
     /// Writes a record, or deletes it (`None`).
-    Record {
+    SetRecord {
         kind: RecordKind,
         key: String,
         /// The state that the record must be in; otherwise nothing of the batch is applied.
@@ -157,7 +159,7 @@ pub enum Change {
         /// The keys that find the record from now on. Nothing of the batch is applied if its source
         /// entry is gone, or if that entry has ended and the record is to be found by more than its
         /// name.
-        ties: Box<Ties>,
+        ties: Box<RecordLinks>,
     },
     /// Appends an event that belongs to no change of memory.
     Emit {
@@ -166,7 +168,7 @@ pub enum Change {
         /// The instant at which it happened first, if a replay only repeats it.
         recorded_at: Option<Timestamp>,
         /// True if the event is left out of the log of the batch's run.
-        apart: bool,
+        outside_run: bool,
     },
 }
 
@@ -201,7 +203,7 @@ impl std::fmt::Debug for StoredText {
 
 /// The reason why another entry replaces one that is retired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum RetireReason {
     /// Both say the same. The text is kept, in case the entry that stays is forgotten; its evidence
     /// counts for the other one.
     Merged,
@@ -211,44 +213,48 @@ pub enum Reason {
     Compacted,
 }
 
-impl Reason {
+impl RetireReason {
     /// All reasons, in the order of their declaration.
-    pub const ALL: [Reason; 3] = [Reason::Merged, Reason::Superseded, Reason::Compacted];
+    pub const ALL: [RetireReason; 3] = [
+        RetireReason::Merged,
+        RetireReason::Superseded,
+        RetireReason::Compacted,
+    ];
 
     /// The stable name, as stored and sent.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Reason::Merged => "merged",
-            Reason::Superseded => "superseded",
-            Reason::Compacted => "compacted",
+            RetireReason::Merged => "merged",
+            RetireReason::Superseded => "superseded",
+            RetireReason::Compacted => "compacted",
         }
     }
 
     /// Returns true if the text is kept as long as that of the entry that replaces it.
     #[must_use]
     pub fn keeps_text(self) -> bool {
-        self != Reason::Compacted
+        self != RetireReason::Compacted
     }
 }
 
 /// The way in which an answer to a slot ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closing {
+pub enum ClosingReason {
     /// A statement is untrue from this instant on. If the instant is still to come, the entry is
     /// part of its memory until then.
-    Untrue(Timestamp),
+    InvalidFrom(Timestamp),
     /// A procedure is replaced by another one from now on.
-    Outdated,
+    ReplacedNow,
 }
 
-impl Closing {
+impl ClosingReason {
     /// The stable name, as stored and sent.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Closing::Untrue(_) => "invalidated",
-            Closing::Outdated => Reason::Superseded.as_str(),
+            ClosingReason::InvalidFrom(_) => "invalidated",
+            ClosingReason::ReplacedNow => RetireReason::Superseded.as_str(),
         }
     }
 }
@@ -275,19 +281,19 @@ impl Change {
             | Change::Forget { memory_ref, .. }
             | Change::Revive { memory_ref, .. }
             | Change::Close { memory_ref, .. }
-            | Change::End { memory_ref, .. }
-            | Change::Strip { memory_ref, .. }
-            | Change::Strengthen { memory_ref, .. }
-            | Change::Link { memory_ref, .. }
-            | Change::Relink { memory_ref, .. }
-            | Change::Sign { memory_ref, .. }
-            | Change::Embed { memory_ref, .. } => Some(memory_ref),
-            Change::Rule { .. }
-            | Change::Reword { .. }
-            | Change::Record { .. }
+            | Change::EndWithSession { memory_ref, .. }
+            | Change::EraseHistory { memory_ref, .. }
+            | Change::SetEvidence { memory_ref, .. }
+            | Change::LinkAction { memory_ref, .. }
+            | Change::RewriteAction { memory_ref, .. }
+            | Change::StoreSignature { memory_ref, .. }
+            | Change::StoreEmbedding { memory_ref, .. } => Some(memory_ref),
+            Change::SetRule { .. }
+            | Change::RewriteRule { .. }
+            | Change::SetRecord { .. }
             | Change::Emit { .. }
-            | Change::Hold
-            | Change::Release => None,
+            | Change::HoldSnapshot
+            | Change::ReleaseSnapshot => None,
         }
     }
 
@@ -296,7 +302,7 @@ impl Change {
     pub fn memory_refs(&self) -> impl Iterator<Item = &MemoryRef> {
         let (sources, tie): (&[(MemoryRef, EntryId)], _) = match self {
             Change::Put { sources, .. } => (sources, None),
-            Change::Record { ties, .. } => (&[], ties.source.as_ref()),
+            Change::SetRecord { ties, .. } => (&[], ties.source.as_ref()),
             _ => (&[], None),
         };
         self.memory_ref()
@@ -310,14 +316,14 @@ impl Change {
     #[must_use]
     pub fn event(&self) -> Option<EventBody> {
         let event = match self {
-            Change::Record { .. }
+            Change::SetRecord { .. }
             | Change::Erase { .. }
-            | Change::Strip { .. }
-            | Change::Relink { .. }
-            | Change::Sign { .. }
-            | Change::Embed { .. }
-            | Change::Hold
-            | Change::Release => {
+            | Change::EraseHistory { .. }
+            | Change::RewriteAction { .. }
+            | Change::StoreSignature { .. }
+            | Change::StoreEmbedding { .. }
+            | Change::HoldSnapshot
+            | Change::ReleaseSnapshot => {
                 return None;
             }
             Change::Emit { body, .. } => (**body).clone(),
@@ -326,7 +332,7 @@ impl Change {
                 admitted,
                 cause,
                 ..
-            } => EventBody::Written(Written {
+            } => EventBody::Written(EntryWritten {
                 memory_ref: admitted.scope().memory_ref.as_str().to_owned(),
                 memory_id: id.as_str().to_owned(),
                 tags: admitted
@@ -356,7 +362,7 @@ impl Change {
                 id,
                 reason,
                 by,
-            } => EventBody::Retired(Retired {
+            } => EventBody::Retired(EntryRetired {
                 memory_ref: memory_ref.as_str().to_owned(),
                 memory_id: id.as_str().to_owned(),
                 reason: reason.as_str().to_owned(),
@@ -367,26 +373,28 @@ impl Change {
                 id,
                 closing,
                 by,
-            } => EventBody::Retired(Retired {
+            } => EventBody::Retired(EntryRetired {
                 memory_ref: memory_ref.as_str().to_owned(),
                 memory_id: id.as_str().to_owned(),
                 reason: closing.as_str().to_owned(),
                 by: by.as_ref().map(|by| by.as_str().to_owned()),
             }),
-            Change::End { memory_ref, id } => EventBody::Ended(EntryRef::new(memory_ref, id)),
-            Change::Strengthen { memory_ref, id, .. } => {
+            Change::EndWithSession { memory_ref, id } => {
+                EventBody::Ended(EntryRef::new(memory_ref, id))
+            }
+            Change::SetEvidence { memory_ref, id, .. } => {
                 EventBody::Strengthened(EntryRef::new(memory_ref, id))
             }
-            Change::Link { memory_ref, id, .. } => EventBody::Linked(Linked {
+            Change::LinkAction { memory_ref, id, .. } => EventBody::Linked(EntryLinked {
                 memory_ref: memory_ref.as_str().to_owned(),
                 memory_id: id.as_str().to_owned(),
             }),
-            Change::Reword { world, id, .. } => EventBody::RuleChanged(RuleRef {
+            Change::RewriteRule { world, id, .. } => EventBody::RuleChanged(RuleRef {
                 world: world.as_str().to_owned(),
                 rule_id: id.as_str().to_owned(),
                 removed: false,
             }),
-            Change::Rule { world, id, body } => EventBody::RuleChanged(RuleRef {
+            Change::SetRule { world, id, body } => EventBody::RuleChanged(RuleRef {
                 world: world.as_str().to_owned(),
                 rule_id: id.as_str().to_owned(),
                 removed: body.is_none(),
@@ -397,8 +405,14 @@ impl Change {
 
     /// Returns true if its event is left out of the log of the batch's run.
     #[must_use]
-    pub fn is_apart(&self) -> bool {
-        matches!(self, Change::Emit { apart: true, .. })
+    pub fn is_outside_run(&self) -> bool {
+        matches!(
+            self,
+            Change::Emit {
+                outside_run: true,
+                ..
+            }
+        )
     }
 
     /// The instant at which its event happened first, if it only repeats one.

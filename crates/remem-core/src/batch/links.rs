@@ -7,7 +7,7 @@ use crate::ids::{EntryId, MemoryRef, RuleId, WorldId};
 impl Batch {
     /// Notes that an action rests on an entry.
     #[must_use]
-    pub fn link(
+    pub fn link_action(
         mut self,
         memory_ref: MemoryRef,
         id: EntryId,
@@ -15,7 +15,7 @@ impl Batch {
         reference: String,
     ) -> Batch {
         let action = ActionText { action, reference };
-        self.changes.push(Change::Link {
+        self.changes.push(Change::LinkAction {
             memory_ref,
             id,
             action,
@@ -26,17 +26,17 @@ impl Batch {
     /// Replaces the text of an action that rests on an entry. The new text was redacted by the
     /// current rules, and no other action of the entry has it.
     #[must_use]
-    pub fn relink(
+    pub fn rewrite_action(
         mut self,
         memory_ref: MemoryRef,
         id: EntryId,
         was: ActionText,
         action: ActionText,
     ) -> Batch {
-        self.changes.push(Change::Relink {
+        self.changes.push(Change::RewriteAction {
             memory_ref,
             id,
-            was,
+            expected: was,
             action,
         });
         self
@@ -44,12 +44,18 @@ impl Batch {
 
     /// Replaces the text of a rule if it is still the text that was read.
     #[must_use]
-    pub fn reword(mut self, world: WorldId, id: RuleId, was: String, body: RuleText) -> Batch {
+    pub fn rewrite_rule(
+        mut self,
+        world: WorldId,
+        id: RuleId,
+        was: String,
+        body: RuleText,
+    ) -> Batch {
         let was = StoredText(was);
-        self.changes.push(Change::Reword {
+        self.changes.push(Change::RewriteRule {
             world,
             id,
-            was,
+            expected: was,
             body,
         });
         self
@@ -61,9 +67,9 @@ impl Batch {
     /// # Panics
     /// If the world is the one without rules.
     #[must_use]
-    pub fn rule(mut self, world: WorldId, id: RuleId, body: Option<RuleText>) -> Batch {
+    pub fn set_rule(mut self, world: WorldId, id: RuleId, body: Option<RuleText>) -> Batch {
         assert!(!world.is_none(), "the world without rules has none");
-        self.changes.push(Change::Rule { world, id, body });
+        self.changes.push(Change::SetRule { world, id, body });
         self
     }
 }

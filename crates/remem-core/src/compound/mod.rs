@@ -173,7 +173,7 @@ impl<I: Clone> Pattern<I> {
             trust: sources
                 .iter()
                 .map(|source| source.trust)
-                .fold(Trust::Operator, Trust::meet),
+                .fold(Trust::Operator, Trust::weaker),
         }
     }
 }
@@ -193,8 +193,8 @@ impl<I> std::fmt::Debug for Pattern<I> {
 
 /// The patterns of a session that ends, the heaviest first.
 #[must_use]
-pub fn compound<I: Clone + Ord>(episodes: &[Episode<'_, I>]) -> Vec<Pattern<I>> {
-    let ordered = ordered(episodes);
+pub fn session_patterns<I: Clone + Ord>(episodes: &[Episode<'_, I>]) -> Vec<Pattern<I>> {
+    let ordered = in_time_order(episodes);
     let segments = segments(&ordered);
     let candidates = [
         stated::patterns(&ordered),
@@ -202,24 +202,26 @@ pub fn compound<I: Clone + Ord>(episodes: &[Episode<'_, I>]) -> Vec<Pattern<I>> 
         correction::patterns(&segments),
     ]
     .concat();
-    kept(candidates, SESSION_PATTERNS_MAX)
+    heaviest_per_slot(candidates, SESSION_PATTERNS_MAX)
 }
 
 /// The patterns of one conversation that ends. Routines are left out, because they need several
 /// threads.
 #[must_use]
-pub fn compound_thread<I: Clone + Ord>(episodes: &[Episode<'_, I>]) -> Vec<Pattern<I>> {
-    let ordered = ordered(episodes);
+pub fn thread_patterns<I: Clone + Ord>(episodes: &[Episode<'_, I>]) -> Vec<Pattern<I>> {
+    let ordered = in_time_order(episodes);
     let candidates = [
         stated::patterns(&ordered),
         correction::patterns(&segments(&ordered)),
     ]
     .concat();
-    kept(candidates, THREAD_PATTERNS_MAX)
+    heaviest_per_slot(candidates, THREAD_PATTERNS_MAX)
 }
 
 /// Episodes in the order of their instants, each id once.
-fn ordered<'e, 'a, I: Clone + Ord>(episodes: &'e [Episode<'a, I>]) -> Vec<&'e Episode<'a, I>> {
+fn in_time_order<'e, 'a, I: Clone + Ord>(
+    episodes: &'e [Episode<'a, I>],
+) -> Vec<&'e Episode<'a, I>> {
     let mut ordered: Vec<&Episode<'a, I>> = episodes.iter().collect();
     sabotage!(
         "patterns-depend-on-the-order-of-reading",
@@ -233,7 +235,7 @@ fn ordered<'e, 'a, I: Clone + Ord>(episodes: &'e [Episode<'a, I>]) -> Vec<&'e Ep
 
 /// The heaviest patterns, at most `most`. Of the patterns of one slot only the heaviest stays, of
 /// equals the newest.
-fn kept<I: Clone + Ord>(found: Vec<Pattern<I>>, most: usize) -> Vec<Pattern<I>> {
+fn heaviest_per_slot<I: Clone + Ord>(found: Vec<Pattern<I>>, most: usize) -> Vec<Pattern<I>> {
     let mut slots: BTreeMap<String, Pattern<I>> = BTreeMap::new();
     let rank = |pattern: &Pattern<I>| {
         (
@@ -265,7 +267,7 @@ fn kept<I: Clone + Ord>(found: Vec<Pattern<I>>, most: usize) -> Vec<Pattern<I>> 
 
 /// The slot of a pattern that belongs to no shared slot: a name made from the parts by which two
 /// such patterns are the same.
-fn own_slot(kind: PatternKind, parts: &[&str]) -> String {
+fn unshared_slot(kind: PatternKind, parts: &[&str]) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
         hasher
@@ -277,7 +279,7 @@ fn own_slot(kind: PatternKind, parts: &[&str]) -> String {
 
 /// The normal form of a sentence: two sentences with the same words in the same order have the same
 /// one.
-fn normal(text: &str) -> String {
+fn normal_form(text: &str) -> String {
     let words = text
         .split(|c: char| c.is_whitespace() || ",.;:!?\"“”()".contains(c))
         .filter(|word| !word.is_empty());

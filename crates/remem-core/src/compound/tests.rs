@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 24 * 60 * MINUTE;
 
-type Row = (
+type EpisodeRow = (
     i64,
     &'static str,
     Speaker,
@@ -17,29 +17,30 @@ type Row = (
 
 use Speaker::{Agent, Operator, Tool, Unknown};
 
-fn episodes(rows: &[Row]) -> Vec<Episode<'static, usize>> {
-    let episode = |(id, &(minute, thread, speaker, tool, text, trust)): (usize, &Row)| Episode {
-        id,
-        at: Timestamp(minute * MINUTE),
-        thread,
-        speaker,
-        tool,
-        text,
-        trust,
-    };
+fn episodes(rows: &[EpisodeRow]) -> Vec<Episode<'static, usize>> {
+    let episode =
+        |(id, &(minute, thread, speaker, tool, text, trust)): (usize, &EpisodeRow)| Episode {
+            id,
+            at: Timestamp(minute * MINUTE),
+            thread,
+            speaker,
+            tool,
+            text,
+            trust,
+        };
     rows.iter().enumerate().map(episode).collect()
 }
 
 /// A statement of the operator, and an act of an agent with a tool.
-fn says(minute: i64, thread: &'static str, text: &'static str) -> Row {
+fn says(minute: i64, thread: &'static str, text: &'static str) -> EpisodeRow {
     (minute, thread, Operator, None, text, Trust::Operator)
 }
 
-fn does(minute: i64, thread: &'static str, tool: &'static str) -> Row {
+fn does(minute: i64, thread: &'static str, tool: &'static str) -> EpisodeRow {
     (minute, thread, Agent, Some(tool), "", Trust::Model)
 }
 
-fn week() -> Vec<Row> {
+fn week() -> Vec<EpisodeRow> {
     let day = |nth: i64| nth * DAY / MINUTE;
     vec![
         // Monday
@@ -134,7 +135,7 @@ fn shown(patterns: &[Pattern<usize>]) -> Vec<(&'static str, &str, u32, &[usize])
 
 #[test]
 fn a_week_leaves_its_habits_behind() {
-    let patterns = compound(&episodes(&week()));
+    let patterns = session_patterns(&episodes(&week()));
     let mut shown = shown(&patterns);
     shown.sort();
     assert_eq!(
@@ -169,7 +170,7 @@ fn a_thread_leaves_what_was_said_and_put_right() {
         does(5, "t", "a"),
         does(6, "t", "b"),
     ];
-    let patterns = compound_thread(&episodes(&rows));
+    let patterns = thread_patterns(&episodes(&rows));
     assert_eq!(
         shown(&patterns),
         [
@@ -186,7 +187,7 @@ fn a_thread_leaves_what_was_said_and_put_right() {
         ),
         (Trust::Operator, 4, 1)
     );
-    let many: Vec<Row> = [
+    let many: Vec<EpisodeRow> = [
         "Always a1 b",
         "Always a2 b",
         "Always a3 b",
@@ -198,8 +199,8 @@ fn a_thread_leaves_what_was_said_and_put_right() {
     .into();
     assert_eq!(
         (
-            compound_thread(&episodes(&many)).len(),
-            compound(&episodes(&many)).len()
+            thread_patterns(&episodes(&many)).len(),
+            session_patterns(&episodes(&many)).len()
         ),
         (5, 6)
     );
@@ -208,7 +209,7 @@ fn a_thread_leaves_what_was_said_and_put_right() {
 #[test]
 fn untrusted_sources_leave_nothing() {
     for speaker in [Operator, Unknown, Agent, Tool] {
-        let mut rows: Vec<Row> = vec![(
+        let mut rows: Vec<EpisodeRow> = vec![(
             0,
             "a",
             speaker,
@@ -228,7 +229,7 @@ fn untrusted_sources_leave_nothing() {
                 Trust::Untrusted,
             ));
         }
-        assert_eq!(compound(&episodes(&rows)), [], "{speaker:?}");
+        assert_eq!(session_patterns(&episodes(&rows)), [], "{speaker:?}");
     }
 }
 
@@ -261,7 +262,7 @@ fn agents_and_tools_give_no_orders() {
         ),
     ];
     assert_eq!(
-        shown(&compound(&episodes(&rows))),
+        shown(&session_patterns(&episodes(&rows))),
         [("stated", "Never force-push to main.", 4, &[2][..])]
     );
 }
@@ -274,7 +275,7 @@ fn the_last_word_on_a_question_stands() {
         says(2, "b", "use linear for tickets"),
         says(3, "b", "Use Linear for tickets."),
     ];
-    let patterns = compound(&episodes(&rows));
+    let patterns = session_patterns(&episodes(&rows));
     assert_eq!(
         shown(&patterns),
         [("stated", "Use Linear for tickets.", 4, &[0, 2, 3][..])]
@@ -294,8 +295,8 @@ fn a_routine_shows_in_three_threads_and_in_full() {
             .map(|(nth, tool)| does(start + nth as i64, thread, tool))
             .collect::<Vec<_>>()
     };
-    let texts = |rows: &[Vec<Row>]| {
-        compound(&episodes(&rows.concat()))
+    let texts = |rows: &[Vec<EpisodeRow>]| {
+        session_patterns(&episodes(&rows.concat()))
             .into_iter()
             .map(|pattern| (pattern.text, pattern.weight))
             .collect::<Vec<_>>()
@@ -337,7 +338,7 @@ fn a_routine_shows_in_three_threads_and_in_full() {
 
 #[test]
 fn a_routine_is_believed_as_its_weakest_step() {
-    let rows: Vec<Row> = ["a", "b", "c"]
+    let rows: Vec<EpisodeRow> = ["a", "b", "c"]
         .into_iter()
         .flat_map(|thread| {
             [
@@ -346,7 +347,7 @@ fn a_routine_is_believed_as_its_weakest_step() {
             ]
         })
         .collect();
-    let patterns = compound(&episodes(&rows));
+    let patterns = session_patterns(&episodes(&rows));
     assert_eq!(
         (
             patterns.len(),
@@ -385,7 +386,7 @@ fn a_correction_is_the_operators_wording() {
             does(9, "t", "x"),
             says(10, "t", text),
         ];
-        compound(&episodes(&rows))
+        session_patterns(&episodes(&rows))
             .into_iter()
             .next()
             .map(|pattern| (pattern.kind, pattern.text))
@@ -406,7 +407,7 @@ fn a_correction_is_the_operators_wording() {
 fn a_correction_needs_the_same_tool_twice_and_soon() {
     let no = |minute: i64| says(minute, "t", "No, use staging");
     let talk = |minute: i64| says(minute, "t", "go on");
-    let count = |rows: &[Row]| compound(&episodes(rows)).len();
+    let count = |rows: &[EpisodeRow]| session_patterns(&episodes(rows)).len();
     assert_eq!(
         count(&[does(0, "t", "x"), no(1), does(2, "t", "x"), no(3)]),
         1
@@ -461,7 +462,7 @@ fn the_weightiest_stay() {
             ]);
         }
     }
-    let patterns = compound(&episodes(&rows));
+    let patterns = session_patterns(&episodes(&rows));
     assert_eq!(patterns.len(), 20);
     assert!(
         patterns.is_sorted_by(|a, b| (b.weight, &a.slot) < (a.weight, &b.slot)
@@ -484,7 +485,7 @@ fn the_weightiest_stay() {
 #[test]
 fn what_was_said_stays_out_of_logs() {
     let episodes = episodes(&week());
-    let shown = format!("{episodes:?} {:?}", compound(&episodes));
+    let shown = format!("{episodes:?} {:?}", session_patterns(&episodes));
     assert!(
         !shown.contains("Linear") && !shown.contains("ticket") && !shown.contains("card"),
         "{shown}"
@@ -500,7 +501,7 @@ const TEXTS: &[&str] = &[
 const TOOLS: &[Option<&str>] = &[None, Some("x"), Some("y"), Some("z"), Some("not a name")];
 const THREADS: &[&str] = &["a", "b", "c", "d"];
 
-fn any_week() -> impl Strategy<Value = Vec<Row>> {
+fn any_week() -> impl Strategy<Value = Vec<EpisodeRow>> {
     let speaker = prop_oneof![Just(Operator), Just(Agent), Just(Tool), Just(Unknown)];
     let trust = (0..Trust::ALL.len()).prop_map(|at| Trust::ALL[at]);
     let row = (
@@ -539,23 +540,23 @@ proptest! {
     fn inv_60_compounding_twice_changes_nothing(rows in any_week(), seed in any::<u64>()) {
         let mut episodes = episodes(&rows);
         let mut seed = seed;
-        let first = compound(&episodes);
-        let thread = compound_thread(&episodes);
-        prop_assert_eq!(&compound(&episodes), &first);
+        let first = session_patterns(&episodes);
+        let thread = thread_patterns(&episodes);
+        prop_assert_eq!(&session_patterns(&episodes), &first);
         for at in (1..episodes.len()).rev() {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             episodes.swap(at, (seed >> 33) as usize % (at + 1));
         }
-        prop_assert_eq!(&compound(&episodes), &first, "the order of reading does not matter");
-        prop_assert_eq!(compound_thread(&episodes), thread);
+        prop_assert_eq!(&session_patterns(&episodes), &first, "the order of reading does not matter");
+        prop_assert_eq!(thread_patterns(&episodes), thread);
         let doubled = [episodes.clone(), episodes].concat();
-        prop_assert_eq!(compound(&doubled), first, "nor does reading a row twice");
+        prop_assert_eq!(session_patterns(&doubled), first, "nor does reading a row twice");
     }
 
     #[test]
     fn inv_61_every_word_comes_from_a_source(rows in any_week()) {
         let episodes = episodes(&rows);
-        for pattern in compound(&episodes).into_iter().chain(compound_thread(&episodes)) {
+        for pattern in session_patterns(&episodes).into_iter().chain(thread_patterns(&episodes)) {
             let sources: Vec<_> = episodes.iter().filter(|episode| pattern.sources.contains(&episode.id)).collect();
             prop_assert_eq!(sources.len(), pattern.sources.len());
             let said: BTreeSet<String> = match pattern.kind {
@@ -572,7 +573,7 @@ proptest! {
     #[test]
     fn patterns_are_sound(rows in any_week()) {
         let episodes = episodes(&rows);
-        let patterns = compound(&episodes);
+        let patterns = session_patterns(&episodes);
         let slots: BTreeSet<&str> = patterns.iter().map(|pattern| pattern.slot.as_str()).collect();
         prop_assert_eq!(slots.len(), patterns.len());
         for pattern in &patterns {

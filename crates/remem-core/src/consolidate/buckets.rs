@@ -2,11 +2,11 @@
 //! compared. Computed by sorting one band at a time, so that a million entries need eight bytes
 //! each for it and no table of keys.
 
-use super::plan::{CANDIDATES_MAX, Known};
+use super::plan::{CANDIDATES_MAX, ClusterEntry};
 use super::signature::BANDS;
 
 /// No bucket: the entry shares no key in this band.
-pub(super) const NONE: u32 = u32::MAX;
+pub(super) const NO_BUCKET: u32 = u32::MAX;
 
 /// Buckets with the leaders found so far. All are slices of one list: a `Vec` for each would cost
 /// more than its contents.
@@ -19,13 +19,13 @@ pub(super) struct Buckets {
     counts: Vec<(u8, u8)>,
     /// The number of entries of each bucket that are still to be processed. After the last one its
     /// leaders are released.
-    left: Vec<u32>,
+    remaining: Vec<u32>,
 }
 
 /// Puts entries that share a key into buckets, whose numbers replace the keys. Entries are given in
 /// order. Confirmed entries, which are not compared with each other, are included only if a fresh
 /// one can reach them: the newest of the bucket and those next after a fresh one, up to the cap.
-pub(super) fn meet(known: &mut [Known]) -> Buckets {
+pub(super) fn build_buckets(known: &mut [ClusterEntry]) -> Buckets {
     let mut buckets = Buckets::default();
     let mut size = 0;
     let mut pairs: Vec<u64> = Vec::with_capacity(known.len());
@@ -33,7 +33,7 @@ pub(super) fn meet(known: &mut [Known]) -> Buckets {
         pairs.clear();
         for (at, entry) in known.iter_mut().enumerate() {
             // The upper half groups equal keys, the lower half preserves the order of entries.
-            let key = std::mem::replace(&mut entry.bands[band], NONE);
+            let key = std::mem::replace(&mut entry.bands[band], NO_BUCKET);
             pairs.extend((key != 0).then_some(u64::from(key) << 32 | at as u64));
         }
         pairs.sort_unstable();
@@ -41,25 +41,25 @@ pub(super) fn meet(known: &mut [Known]) -> Buckets {
             .chunk_by(|a, b| a >> 32 == b >> 32)
             .filter(|run| run.len() > 1)
         {
-            let members = reachable(run, known);
+            let members = reachable_members(run, known);
             if members.len() > 1 {
-                let bucket = buckets.left.len() as u32;
+                let bucket = buckets.remaining.len() as u32;
                 members
                     .iter()
                     .for_each(|&at| known[at].bands[band] = bucket);
                 buckets.starts.push(size);
                 buckets.counts.push((0, 0));
-                buckets.left.push(members.len() as u32);
+                buckets.remaining.push(members.len() as u32);
                 size += members.len().min(2 * CANDIDATES_MAX) as u32;
             }
         }
     }
-    buckets.leaders = vec![NONE; size as usize];
+    buckets.leaders = vec![NO_BUCKET; size as usize];
     buckets
 }
 
 /// The entries of a group with one key that take part in comparisons.
-fn reachable(run: &[u64], known: &[Known]) -> Vec<usize> {
+fn reachable_members(run: &[u64], known: &[ClusterEntry]) -> Vec<usize> {
     let index = |pair: &u64| (pair & 0xFFFF_FFFF) as usize;
     let Some(last) = run.iter().rposition(|pair| known[index(pair)].fresh) else {
         return Vec::new();
@@ -107,8 +107,8 @@ impl Buckets {
     }
 
     /// Counts one entry of the bucket as processed. Returns true if it was the last.
-    pub fn leave(&mut self, bucket: u32) -> bool {
-        self.left[bucket as usize] -= 1;
-        self.left[bucket as usize] == 0
+    pub fn mark_processed(&mut self, bucket: u32) -> bool {
+        self.remaining[bucket as usize] -= 1;
+        self.remaining[bucket as usize] == 0
     }
 }

@@ -2,20 +2,20 @@
 //! an essential detail.
 
 use super::signature::splitmix;
-use super::{Decision, Handle, Item, Planner, Signature};
+use super::{Decision, MergeItem, PlanEntry, Planner, Signature};
 use crate::ids::Timestamp;
 use std::collections::HashSet;
 
 /// A random generator with a fixed seed.
-pub struct Random(pub u64);
+pub struct CorpusRandom(pub u64);
 
-impl Random {
+impl CorpusRandom {
     pub fn below(&mut self, end: usize) -> usize {
         self.0 = splitmix(self.0);
         (self.0 >> 11) as usize % end
     }
 
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
     }
 
@@ -28,10 +28,10 @@ impl Random {
 
 /// An entry of a test corpus. Entries with the same `fact` state the same.
 #[derive(Clone)]
-pub struct Told {
+pub struct CorpusEntry {
     pub row: u64,
     pub created_at: i64,
-    pub item: Item,
+    pub item: MergeItem,
     pub fact: String,
     pub signature: Signature,
 }
@@ -53,7 +53,7 @@ const SYLLABLES: &[&str] = &[
 ];
 
 #[derive(Clone, Copy)]
-struct Fact {
+struct CorpusFact {
     names: (&'static str, &'static str),
     day: usize,
     noun: &'static str,
@@ -64,14 +64,14 @@ struct Fact {
     reason: u64,
 }
 
-impl Fact {
-    fn new(random: &mut Random) -> Fact {
-        Fact {
-            names: (random.one(NAMES), random.one(NAMES)),
+impl CorpusFact {
+    fn new(random: &mut CorpusRandom) -> CorpusFact {
+        CorpusFact {
+            names: (random.pick(NAMES), random.pick(NAMES)),
             day: 10 + random.below(18),
-            noun: random.one(NOUNS),
+            noun: random.pick(NOUNS),
             id: random.below(90) + 10,
-            state: random.one(OPPOSITES).0,
+            state: random.pick(OPPOSITES).0,
             count: 2 + random.below(97),
             not: "",
             reason: random.0,
@@ -79,10 +79,10 @@ impl Fact {
     }
 
     fn text(&self) -> String {
-        let mut random = Random(self.reason);
-        let mut word = || (0..3).map(|_| random.one(SYLLABLES)).collect::<String>();
+        let mut random = CorpusRandom(self.reason);
+        let mut word = || (0..3).map(|_| random.pick(SYLLABLES)).collect::<String>();
         let reason: Vec<String> = (0..14).map(|_| word()).collect();
-        let Fact {
+        let CorpusFact {
             names: (a, b),
             day,
             noun,
@@ -99,7 +99,7 @@ impl Fact {
     }
 
     /// The fact with one essential detail changed.
-    fn trap(mut self, random: &mut Random) -> Fact {
+    fn altered(mut self, random: &mut CorpusRandom) -> CorpusFact {
         match random.below(6) {
             0 => self.count += 1,
             1 => self.day += 1,
@@ -118,7 +118,7 @@ impl Fact {
 }
 
 /// The same fact in slightly other words.
-fn reworded(text: &str, random: &mut Random) -> String {
+fn reworded(text: &str, random: &mut CorpusRandom) -> String {
     match random.below(6) {
         0 => text.to_owned(),
         1 => format!("{text}."),
@@ -135,25 +135,25 @@ fn reworded(text: &str, random: &mut Random) -> String {
 
 /// `count` entries: facts, and in about equal parts near-duplicates, traps, and answers to a few
 /// questions.
-pub fn corpus(seed: u64, count: usize) -> Vec<Told> {
-    let mut random = Random(splitmix(seed));
-    let mut facts: Vec<Fact> = vec![Fact::new(&mut random)];
+pub fn corpus(seed: u64, count: usize) -> Vec<CorpusEntry> {
+    let mut random = CorpusRandom(splitmix(seed));
+    let mut facts: Vec<CorpusFact> = vec![CorpusFact::new(&mut random)];
     let mut entries = Vec::new();
     for row in 0..count as u64 {
-        let known = random.one(&facts);
+        let known = random.pick(&facts);
         let (text, fact) = match random.below(8) {
             0 => {
                 let answer = format!(
                     "{}'s role is {}",
-                    random.one(&NAMES[..2]),
-                    random.one(&["cook", "pilot", "teacher"])
+                    random.pick(&NAMES[..2]),
+                    random.pick(&["cook", "pilot", "teacher"])
                 );
                 (answer.clone(), answer)
             }
             choice => {
                 let fact = match choice {
-                    1..=3 => Fact::new(&mut random),
-                    4 | 5 => known.trap(&mut random),
+                    1..=3 => CorpusFact::new(&mut random),
+                    4 | 5 => known.altered(&mut random),
                     _ => known,
                 };
                 facts.push(fact);
@@ -163,18 +163,18 @@ pub fn corpus(seed: u64, count: usize) -> Vec<Told> {
         let tags = (0..random.below(3))
             .map(|_| {
                 random
-                    .one(&["home", "work", "source:chat", "compacted-from:x"])
+                    .pick(&["home", "work", "source:chat", "compacted-from:x"])
                     .to_owned()
             })
             .collect();
         let metadata = (random.below(6) == 0).then(|| "{\"a\":1}".to_owned());
-        let item = Item {
+        let item = MergeItem {
             text,
             tags,
             metadata,
         };
         // Few instants, so that ties are common.
-        entries.push(Told {
+        entries.push(CorpusEntry {
             row,
             created_at: random.below(count) as i64 / 2,
             fact,
@@ -187,12 +187,12 @@ pub fn corpus(seed: u64, count: usize) -> Vec<Told> {
 
 /// Plans over a corpus; `fresh` says which entries no earlier pass has compared. Returns the
 /// decisions and the number of comparisons.
-pub fn plan(entries: &[Told], fresh: impl Fn(&Told) -> bool) -> (Vec<Decision>, u64) {
+pub fn plan(entries: &[CorpusEntry], fresh: impl Fn(&CorpusEntry) -> bool) -> (Vec<Decision>, u64) {
     let mut planner = Planner::new();
     for entry in entries {
-        planner.add(handle(entry, fresh(entry)));
+        planner.add(plan_entry(entry, fresh(entry)));
     }
-    let mut cover = planner.seal();
+    let mut cover = planner.into_merge_phase();
     let decisions = cover.run(|row| {
         entries
             .iter()
@@ -200,15 +200,15 @@ pub fn plan(entries: &[Told], fresh: impl Fn(&Told) -> bool) -> (Vec<Decision>, 
             .map(|entry| entry.item.clone())
     });
     assert!(cover.is_done());
-    assert_eq!(cover.kept(), 0, "texts are let go");
+    assert_eq!(cover.held_texts(), 0, "texts are let go");
     (decisions, cover.comparisons())
 }
 
-pub fn handle(entry: &Told, fresh: bool) -> Handle {
+pub fn plan_entry(entry: &CorpusEntry, fresh: bool) -> PlanEntry {
     let row = entry.row;
     let created_at = Timestamp(entry.created_at);
     let order = splitmix(entry.row) >> 62;
-    Handle {
+    PlanEntry {
         row,
         created_at,
         order,
@@ -221,7 +221,7 @@ pub fn handle(entry: &Told, fresh: bool) -> Handle {
 
 /// The entries that are left after the decisions. Checks that every loser and every survivor
 /// existed at its turn.
-pub fn survivors(entries: &[Told], decisions: &[Decision]) -> Vec<Told> {
+pub fn survivors(entries: &[CorpusEntry], decisions: &[Decision]) -> Vec<CorpusEntry> {
     let mut live: HashSet<u64> = entries.iter().map(|entry| entry.row).collect();
     for decision in decisions {
         let (loser, survivor) = match *decision {

@@ -3,7 +3,7 @@
 //! `similarity()` shows. A set of trigrams ignores case, punctuation and the order of words;
 //! `guard` checks these.
 
-pub(super) use crate::trgm::{each_trigram, is_word, lower};
+pub(super) use crate::trgm::{each_trigram, is_word, to_lower};
 
 /// The set of trigrams, sorted.
 #[must_use]
@@ -17,7 +17,7 @@ pub fn trigrams(text: &str) -> Vec<u32> {
 
 /// The sizes of the intersection and of the union of two sorted sets.
 #[must_use]
-pub fn overlap(a: &[u32], b: &[u32]) -> (u64, u64) {
+pub fn intersection_and_union(a: &[u32], b: &[u32]) -> (u64, u64) {
     let mut i = 0;
     let mut j = 0;
     let mut common = 0;
@@ -51,9 +51,12 @@ mod tests {
         assert_eq!(spelled("cat"), ["  c", " ca", "at ", "cat"]);
         assert_eq!(spelled("Cat, CAT!"), spelled("cat"));
         assert_eq!(spelled("a_b"), ["  a", "  b", " a ", " b "]);
-        assert_eq!(overlap(&trigrams("word"), &trigrams("two words")), (4, 11));
         assert_eq!(
-            overlap(&trigrams("日本語の規則"), &trigrams("日本語の規則です")),
+            intersection_and_union(&trigrams("word"), &trigrams("two words")),
+            (4, 11)
+        );
+        assert_eq!(
+            intersection_and_union(&trigrams("日本語の規則"), &trigrams("日本語の規則です")),
             (6, 10)
         );
         assert_eq!(trigrams("!? 👍"), Vec::<u32>::new());
@@ -63,6 +66,6 @@ mod tests {
     fn digits_of_other_scripts_are_word_characters_and_fractions_are_not() {
         assert!(['٣', '९', '５', 'é', '語'].into_iter().all(is_word));
         assert!(['½', '²', '_', '\u{66a}'].into_iter().all(|c| !is_word(c)));
-        assert_eq!((lower('İ'), lower('Σ')), ('i', 'σ'));
+        assert_eq!((to_lower('İ'), to_lower('Σ')), ('i', 'σ'));
     }
 }

@@ -116,10 +116,10 @@ const OTHER: &[(&str, &str, &str)] = &[
     ("non-prefix", "a non-smoking room", "a smoking room"),
 ];
 
-fn pair(a: &str, b: &str) -> (Item, Item) {
+fn pair(a: &str, b: &str) -> (MergeItem, MergeItem) {
     (
-        Item::plain(format!("{a}{ENDING}")),
-        Item::plain(format!("{b}{ENDING}")),
+        MergeItem::plain(format!("{a}{ENDING}")),
+        MergeItem::plain(format!("{b}{ENDING}")),
     )
 }
 
@@ -140,7 +140,10 @@ fn what_says_something_else_never_merges() {
     for (reason, a, b) in OTHER {
         let (a, b) = pair(a, b);
         assert!(
-            near(overlap(&trigrams(&a.text), &trigrams(&b.text))),
+            is_near(intersection_and_union(
+                &trigrams(&a.text),
+                &trigrams(&b.text)
+            )),
             "{reason}: the measure decides already, so this shows nothing"
         );
         assert!(
@@ -153,16 +156,16 @@ fn what_says_something_else_never_merges() {
 #[test]
 fn a_shouted_text_is_the_same_text() {
     let (a, _) = pair("Vera keeps the spare key", "");
-    assert!(may_merge(&a, &Item::plain(a.text.to_uppercase())).is_some());
+    assert!(may_merge(&a, &MergeItem::plain(a.text.to_uppercase())).is_some());
 }
 
 #[test]
 fn the_threshold_is_inclusive_and_exact() {
-    assert!(near((17, 20)) && near((18, 20)) && near((34, 40)));
-    assert!(!near((16, 20)) && !near((169_999, 200_000)) && !near((0, 0)));
+    assert!(is_near((17, 20)) && is_near((18, 20)) && is_near((34, 40)));
+    assert!(!is_near((16, 20)) && !is_near((169_999, 200_000)) && !is_near((0, 0)));
     let short = (
-        Item::plain("ok so the a an really very tea"),
-        Item::plain("so tea"),
+        MergeItem::plain("ok so the a an really very tea"),
+        MergeItem::plain("so tea"),
     );
     assert_eq!(normal_form(&short.0.text), normal_form(&short.1.text));
     assert!(
@@ -173,12 +176,12 @@ fn the_threshold_is_inclusive_and_exact() {
 
 #[test]
 fn a_merge_keeps_what_a_caller_can_filter_by() {
-    let item = |tags: &[&str], metadata: Option<&str>| Item {
+    let item = |tags: &[&str], metadata: Option<&str>| MergeItem {
         tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
         metadata: metadata.map(str::to_owned),
-        ..Item::plain("Vera keeps the spare key")
+        ..MergeItem::plain("Vera keeps the spare key")
     };
-    let merges = |member: &Item, leader: &Item| may_merge(member, leader).is_some();
+    let merges = |member: &MergeItem, leader: &MergeItem| may_merge(member, leader).is_some();
     let bare = item(&[], None);
     let home = item(&["home", "source:chat"], None);
     assert!(merges(&bare, &home) && !merges(&home, &bare));
@@ -201,25 +204,28 @@ fn the_list_of_fillers_is_sorted() {
 
 #[test]
 fn what_nobody_vouches_for_stands_apart() {
-    let tagged = |text: &str| Item {
+    let tagged = |text: &str| MergeItem {
         tags: vec!["source:untrusted".into()],
-        ..Item::plain(text)
+        ..MergeItem::plain(text)
     };
     let text = "The build of the release branch takes about twenty minutes.";
-    assert!(may_merge(&Item::plain(text), &Item::plain(text)).is_some());
+    assert!(may_merge(&MergeItem::plain(text), &MergeItem::plain(text)).is_some());
     assert!(may_merge(&tagged(text), &tagged(text)).is_some());
     assert!(
-        may_merge(&Item::plain(text), &tagged(text)).is_none(),
+        may_merge(&MergeItem::plain(text), &tagged(text)).is_none(),
         "it would stand for what is trusted"
     );
     assert!(
-        may_merge(&tagged(text), &Item::plain(text)).is_none(),
+        may_merge(&tagged(text), &MergeItem::plain(text)).is_none(),
         "it would be trusted"
     );
     let role = "Nadia's role is tester";
-    assert_ne!(crate::consolidate::slot::digests(&Item::plain(role)).0, 0);
+    assert_ne!(
+        crate::consolidate::slot::slot_digests(&MergeItem::plain(role)).0,
+        0
+    );
     assert_eq!(
-        crate::consolidate::slot::digests(&tagged(role)),
+        crate::consolidate::slot::slot_digests(&tagged(role)),
         (0, 0),
         "it supersedes nothing"
     );

@@ -11,18 +11,18 @@
 //! * `merge_phase`: the planner's second phase, over the texts of candidates.
 
 mod buckets;
-pub mod cover;
 pub mod features;
 pub mod guard;
+pub mod merge_phase;
 pub mod plan;
 pub mod signature;
 pub mod slot;
 
-pub use cover::Cover;
-pub use guard::{Item, may_merge};
-pub use plan::{Decision, Handle, Planner, order_key};
+pub use guard::{MergeItem, may_merge};
+pub use merge_phase::MergePhase;
+pub use plan::{Decision, PlanEntry, Planner, order_key};
 pub use signature::Signature;
-pub use slot::Slot;
+pub use slot::SlotFact;
 
 #[cfg(test)]
 mod corpus;

@@ -13,8 +13,8 @@
 //! most 160 for the buckets. A text is held from the time its entry became a leader until the last
 //! entry of its buckets was processed, and not at all if 64 leaders came before it in each.
 
-use super::buckets::{NONE, meet};
-use super::cover::Cover;
+use super::buckets::{NO_BUCKET, build_buckets};
+use super::merge_phase::MergePhase;
 use super::signature::{BANDS, Signature, splitmix};
 use crate::ids::Timestamp;
 use crate::sabotage;
@@ -27,7 +27,7 @@ pub const CANDIDATES_MAX: usize = 64;
 
 /// The data of an entry that the planner works on.
 #[derive(Clone, Debug)]
-pub struct Handle {
+pub struct PlanEntry {
     /// The row by which the caller identifies the entry. Never changes.
     pub row: u64,
     /// The creation time of the entry.
@@ -84,30 +84,30 @@ pub fn order_key(id: &str) -> u64 {
 }
 
 /// The sort key for newest first; all its parts are immutable.
-pub(super) type Order = Reverse<(Timestamp, u64, u64)>;
+pub(super) type NewestFirst = Reverse<(Timestamp, u64, u64)>;
 
 /// An entry in the planner. Its bands are keys first and numbers of buckets later.
-pub(super) struct Known {
+pub(super) struct ClusterEntry {
     pub trust: Reverse<Trust>,
-    pub order: Order,
+    pub order: NewestFirst,
     pub class: u32,
     pub fresh: bool,
     pub bands: [u32; BANDS],
 }
 
 /// An entry that answers a question, in the contest for its slot.
-struct Filled {
+struct SlotCandidate {
     question: (u32, u64),
     trust: Reverse<Trust>,
-    order: Order,
+    order: NewestFirst,
     value: u64,
 }
 
 /// The first phase: collects all eligible entries of one memory.
 #[derive(Default)]
 pub struct Planner {
-    known: Vec<Known>,
-    filled: Vec<Filled>,
+    entries: Vec<ClusterEntry>,
+    slot_candidates: Vec<SlotCandidate>,
     any_fresh: bool,
 }
 
@@ -122,13 +122,13 @@ impl Planner {
     #[must_use]
     pub fn with_capacity(entries: usize) -> Planner {
         Planner {
-            known: Vec::with_capacity(entries),
+            entries: Vec::with_capacity(entries),
             ..Planner::default()
         }
     }
 
     /// Adds an entry. Entries may come in any order, each once.
-    pub fn add(&mut self, handle: Handle) {
+    pub fn add(&mut self, handle: PlanEntry) {
         let order = Reverse((handle.created_at, handle.order, handle.row));
         let trust = sabotage!(
             "an-echo-takes-the-operator-s-place",
@@ -150,14 +150,14 @@ impl Planner {
                 .for_each(|key| *key ^= class);
         }
         if slot != 0 {
-            self.filled.push(Filled {
+            self.slot_candidates.push(SlotCandidate {
                 question: (handle.class, slot),
                 trust,
                 order,
                 value,
             });
         }
-        self.known.push(Known {
+        self.entries.push(ClusterEntry {
             trust,
             order,
             class: handle.class,
@@ -169,21 +169,23 @@ impl Planner {
 
     /// Ends the first phase: decides slots, and determines which texts are needed.
     #[must_use]
-    pub fn seal(self) -> Cover {
+    pub fn into_merge_phase(self) -> MergePhase {
         if !self.any_fresh {
-            return Cover::default();
+            return MergePhase::default();
         }
         let Planner {
-            mut known, filled, ..
+            entries: mut known,
+            slot_candidates: filled,
+            ..
         } = self;
         let decisions = decide_slots(filled);
-        let losers: HashSet<u64> = decisions.iter().map(Decision::loser).collect();
+        let losers: HashSet<u64> = decisions.iter().map(Decision::archived).collect();
         known.retain(|entry| !losers.contains(&entry.row()));
         known.sort_unstable_by_key(|entry| (entry.trust, entry.order));
-        let buckets = meet(&mut known);
-        known.retain(|entry| entry.bands.iter().any(|&bucket| bucket != NONE));
+        let buckets = build_buckets(&mut known);
+        known.retain(|entry| entry.bands.iter().any(|&bucket| bucket != NO_BUCKET));
         known.shrink_to_fit();
-        Cover::new(known, buckets, decisions)
+        MergePhase::new(known, buckets, decisions)
     }
 }
 
@@ -191,16 +193,16 @@ impl Planner {
 /// An answer with the value of one that stays is merged into it, unless a caller could find it by
 /// other tags or metadata: then it stays, once for each set of them. If any of those is removed
 /// later, the plan decides nothing new.
-fn decide_slots(mut filled: Vec<Filled>) -> Vec<Decision> {
+fn decide_slots(mut filled: Vec<SlotCandidate>) -> Vec<Decision> {
     filled.sort_unstable_by_key(|answer| (answer.question, answer.trust, answer.order));
     let mut decisions = Vec::new();
     for group in filled.chunk_by(|a, b| a.question == b.question) {
         // Answers are in order of trust: each is trusted at least as much as those after it.
-        let mut staying: Vec<&Filled> = Vec::new();
+        let mut staying: Vec<&SlotCandidate> = Vec::new();
         for answer in group {
             let row = answer.order.0.2;
             let same = staying.iter().find(|other| other.value == answer.value);
-            let supersedes = |other: &&&Filled| {
+            let supersedes = |other: &&&SlotCandidate| {
                 other.order < answer.order && other.value >> 32 != answer.value >> 32
             };
             if let Some(same) = same {
@@ -225,7 +227,7 @@ fn decide_slots(mut filled: Vec<Filled>) -> Vec<Decision> {
     decisions
 }
 
-impl Known {
+impl ClusterEntry {
     /// The row by which the caller identifies the entry.
     pub fn row(&self) -> u64 {
         self.order.0.2
@@ -235,7 +237,7 @@ impl Known {
 impl Decision {
     /// The entry that is archived.
     #[must_use]
-    pub fn loser(&self) -> u64 {
+    pub fn archived(&self) -> u64 {
         match *self {
             Decision::Merge { member, .. } => member,
             Decision::Supersede { old, .. } => old,

@@ -7,15 +7,15 @@
 //! no bucket, and none of them is read for nothing.
 
 use super::features::each_trigram;
-use super::guard::{Item, normal_form};
+use super::guard::{MergeItem, normal_form};
 use super::slot;
 
 /// The number of bands; two texts are compared when they agree in one of them.
 pub const BANDS: usize = 20;
 /// The number of hashes in a band. With 20 × 8, texts of similarity 0.85 share a band with 99.8 %,
 /// of 0.15 with 0.0005 %.
-const ROWS: usize = 8;
-const HASHES: usize = BANDS * ROWS;
+const HASHES_PER_BAND: usize = 8;
+const HASHES: usize = BANDS * HASHES_PER_BAND;
 
 /// The band keys and slot digests of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +35,10 @@ impl Signature {
 
     /// The signature of an entry.
     #[must_use]
-    pub fn of(item: &Item) -> Signature {
-        let (slot, value) = slot::digests(item);
+    pub fn of(item: &MergeItem) -> Signature {
+        let (slot, value) = slot::slot_digests(item);
         Signature {
-            bands: bands(&item.text),
+            bands: band_keys(&item.text),
             slot,
             value,
         }
@@ -73,24 +73,30 @@ impl Signature {
 }
 
 /// The band keys of a text: the minima of its hashes, mixed with the words of its normal form.
-fn bands(text: &str) -> [u32; BANDS] {
+fn band_keys(text: &str) -> [u32; BANDS] {
     let mut least = [i16::MAX; HASHES];
     let mut any = false;
     each_trigram(text, |trigram| {
         any = true;
-        lower_all(&mut least, trigram);
+        update_minima(&mut least, trigram);
     });
     if !any {
         return [0; BANDS];
     }
     let words = short_digest(&normal_form(text));
-    std::array::from_fn(|band| fold(words, &least[band * ROWS..(band + 1) * ROWS]).max(1))
+    std::array::from_fn(|band| {
+        band_key(
+            words,
+            &least[band * HASHES_PER_BAND..(band + 1) * HASHES_PER_BAND],
+        )
+        .max(1)
+    })
 }
 
 /// Updates all 160 minima with one trigram. Every x86-64 multiplies and compares signed 16-bit
 /// lanes eight at a time; each hash uses both halves of the mixed trigram, so that no two trigrams
 /// collide in all hashes.
-fn lower_all(least: &mut [i16; HASHES], trigram: u32) {
+fn update_minima(least: &mut [i16; HASHES], trigram: u32) {
     let mixed = splitmix(u64::from(trigram));
     let low = mixed as i16;
     let high = (mixed >> 16) as i16;
@@ -103,7 +109,7 @@ fn lower_all(least: &mut [i16; HASHES], trigram: u32) {
 }
 
 /// Mixes the minima of one band and the words into its key.
-fn fold(words: u64, rows: &[i16]) -> u32 {
+fn band_key(words: u64, rows: &[i16]) -> u32 {
     let folded = rows
         .iter()
         .fold(words, |sum, &row| splitmix(sum ^ u64::from(row as u16)));
@@ -144,12 +150,12 @@ const fn factors() -> [[i16; HASHES]; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::features::{overlap, trigrams};
+    use super::super::features::{intersection_and_union, trigrams};
     use super::*;
 
     fn minima(text: &str) -> [i16; HASHES] {
         let mut least = [i16::MAX; HASHES];
-        each_trigram(text, |trigram| lower_all(&mut least, trigram));
+        each_trigram(text, |trigram| update_minima(&mut least, trigram));
         least
     }
 
@@ -178,7 +184,7 @@ mod tests {
                     .filter(|(a, b)| **a == *b)
                     .count() as f64
                     / HASHES as f64;
-                let (common, all) = overlap(&trigrams(&a), &trigrams(&b));
+                let (common, all) = intersection_and_union(&trigrams(&a), &trigrams(&b));
                 expected += common as f64 / all as f64;
             }
             let agreeing = agreeing / 12.0;
@@ -192,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_signature_survives_storage() {
-        let signature = Signature::of(&Item::plain("Nadia's role is surgeon"));
+        let signature = Signature::of(&MergeItem::plain("Nadia's role is surgeon"));
         assert!(signature.slot != 0 && signature.value != 0);
         assert_eq!(
             Signature::from_bytes(&signature.to_bytes()),
@@ -205,11 +211,11 @@ mod tests {
     fn signatures_never_change() {
         // Stored ones are compared with new ones: another value here means that all must be
         // computed anew.
-        let bands = Signature::of(&Item::plain("The boiler is inspected every spring")).bands;
+        let bands = Signature::of(&MergeItem::plain("The boiler is inspected every spring")).bands;
         let digest = bands
             .iter()
             .fold(0, |sum, &key| splitmix(sum ^ u64::from(key)));
         assert_eq!(digest, 16_979_419_125_181_238_967);
-        assert_eq!(Signature::of(&Item::plain("👍!")).bands, [0; BANDS]);
+        assert_eq!(Signature::of(&MergeItem::plain("👍!")).bands, [0; BANDS]);
     }
 }

@@ -3,12 +3,12 @@
 //! in a few sentence patterns, and only if the entry states nothing else. A doubtful text has no
 //! slot: to miss one leaves two entries, to invent one hides a fact.
 
-use super::guard::Item;
+use super::guard::MergeItem;
 use super::signature::short_digest;
 
 /// A question and its answer, both normalised.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct SlotFact {
     /// The question, as `subject|attribute`.
     pub key: String,
     /// The normalised answer to the question.
@@ -22,7 +22,7 @@ const VALUE_WORDS_MAX: usize = 6;
 
 /// The slot that a text fills, if that is beyond doubt.
 #[must_use]
-pub fn slot(text: &str) -> Option<Slot> {
+pub fn parse_slot(text: &str) -> Option<SlotFact> {
     let sentence = text.trim().trim_end_matches(['.', '!']);
     // A slot for one of several sentences or clauses would lose the others.
     let compound =
@@ -38,18 +38,18 @@ pub fn slot(text: &str) -> Option<Slot> {
     {
         return None;
     }
-    possessive(&words)
-        .or_else(|| attribute_of(&words))
-        .or_else(|| changed(&words))
-        .or_else(|| status(&words))
-        .or_else(|| preference(&words))
+    possessive_slot(&words)
+        .or_else(|| attribute_of_slot(&words))
+        .or_else(|| changed_slot(&words))
+        .or_else(|| status_slot(&words))
+        .or_else(|| preference_slot(&words))
 }
 
 /// The digests for a signature: of the slot, 0 if there is none, and of the value together with the
 /// tags and metadata that a caller can filter by.
-pub(super) fn digests(item: &Item) -> (u64, u64) {
+pub(super) fn slot_digests(item: &MergeItem) -> (u64, u64) {
     // An untrusted entry must not supersede another.
-    let Some(slot) = slot(&item.text).filter(|_| !item.is_untrusted()) else {
+    let Some(slot) = parse_slot(&item.text).filter(|_| !item.is_untrusted()) else {
         return (0, 0);
     };
     let mut labels: Vec<&str> = item.labels().collect();
@@ -68,7 +68,7 @@ pub(super) fn digests(item: &Item) -> (u64, u64) {
 }
 
 /// `<S>'s <A> is <V>`, `<S>'s <A> changed from <V> to <V>`.
-fn possessive(words: &[&str]) -> Option<Slot> {
+fn possessive_slot(words: &[&str]) -> Option<SlotFact> {
     let mut owners = words
         .iter()
         .enumerate()
@@ -82,20 +82,20 @@ fn possessive(words: &[&str]) -> Option<Slot> {
         .strip_suffix("'s")
         .unwrap_or(owner.trim_end_matches('\''));
     let (attribute, value) = predicate(&words[at + 1..])?;
-    fill(&subject, attribute, value)
+    attribute_slot(&subject, attribute, value)
 }
 
 /// `the <A> of <S> is <V>`, `the <A> for <S> …`.
-fn attribute_of(words: &[&str]) -> Option<Slot> {
+fn attribute_of_slot(words: &[&str]) -> Option<SlotFact> {
     let words = words.strip_prefix(&["the"])?;
     let of = words.iter().position(|word| ["of", "for"].contains(word))?;
     let (subject, value) = predicate(&words[of + 1..])?;
-    fill(subject, &words[..of], value)
+    attribute_slot(subject, &words[..of], value)
 }
 
 /// `<S> changed its <A> (from <V>) to <V>`.
-fn changed(words: &[&str]) -> Option<Slot> {
-    let verb = words.iter().position(|word| CHANGED.contains(word))?;
+fn changed_slot(words: &[&str]) -> Option<SlotFact> {
+    let verb = words.iter().position(|word| CHANGE_VERBS.contains(word))?;
     let its = verb + 1;
     if !["its", "their", "his", "her", "the"].contains(words.get(its)?) {
         return None;
@@ -107,36 +107,36 @@ fn changed(words: &[&str]) -> Option<Slot> {
         .iter()
         .position(|word| ["from", "to"].contains(word))
         .filter(|&at| at > its)?;
-    fill(subject, &words[its + 1..end], target(&words[end..])?)
+    attribute_slot(subject, &words[its + 1..end], new_value(&words[end..])?)
 }
 
 /// `<S> is now <V>`, where V is a word that can only be a status.
-fn status(words: &[&str]) -> Option<Slot> {
+fn status_slot(words: &[&str]) -> Option<SlotFact> {
     let is = words.iter().position(|&word| word == "is")?;
     let value = words[is + 1..]
         .strip_prefix(&["now"])
         .or_else(|| words[is + 1..].strip_prefix(&["currently"]))?;
     let closed = STATUSES.contains(&value.join(" ").as_str());
     if closed {
-        fill(&words[..is], &["status"], value)
+        attribute_slot(&words[..is], &["status"], value)
     } else {
         None
     }
 }
 
 /// `<S> prefers <V> for <C>`.
-fn preference(words: &[&str]) -> Option<Slot> {
+fn preference_slot(words: &[&str]) -> Option<SlotFact> {
     let verb = words.iter().position(|&word| word == "prefers")?;
     let context = words
         .iter()
         .position(|&word| word == "for")
         .filter(|&at| at > verb)?;
-    let subject = subject(&words[..verb])?;
-    let value = value(&words[verb + 1..context])?;
+    let subject = normal_subject(&words[..verb])?;
+    let value = normal_value(&words[verb + 1..context])?;
     let context = &words[context + 1..];
     let plain = (1..=ATTRIBUTE_WORDS_MAX).contains(&context.len())
         && !context.iter().any(|word| RELATIONS.contains(word));
-    plain.then(|| Slot {
+    plain.then(|| SlotFact {
         key: format!("{subject}|prefers_for_{}", context.join("_")),
         value,
     })
@@ -152,21 +152,21 @@ fn predicate<'a, 'b>(words: &'b [&'a str]) -> Option<(&'b [&'a str], &'b [&'a st
             .unwrap_or(rest);
         return Some((&words[..is], value));
     }
-    let verb = words.iter().position(|word| CHANGED.contains(word))?;
+    let verb = words.iter().position(|word| CHANGE_VERBS.contains(word))?;
     let before = words[..verb]
         .strip_suffix(&["has"])
         .unwrap_or(&words[..verb]);
-    Some((before, target(&words[verb + 1..])?))
+    Some((before, new_value(&words[verb + 1..])?))
 }
 
 /// The new value: V2 of `from V1 to V2` or of `to V2`.
-fn target<'a, 'b>(words: &'b [&'a str]) -> Option<&'b [&'a str]> {
+fn new_value<'a, 'b>(words: &'b [&'a str]) -> Option<&'b [&'a str]> {
     let to = words.iter().position(|&word| word == "to")?;
     (to == 0 || words[0] == "from").then(|| &words[to + 1..])
 }
 
 /// The slot of an owner's attribute, if the attribute has one value at a time.
-fn fill(owner: &[&str], attribute: &[&str], value_words: &[&str]) -> Option<Slot> {
+fn attribute_slot(owner: &[&str], attribute: &[&str], value_words: &[&str]) -> Option<SlotFact> {
     let attribute = attribute
         .strip_prefix(&["current"])
         .or_else(|| attribute.strip_prefix(&["new"]))
@@ -180,34 +180,34 @@ fn fill(owner: &[&str], attribute: &[&str], value_words: &[&str]) -> Option<Slot
     if !functional {
         return None;
     }
-    Some(Slot {
-        key: format!("{}|{}", subject(owner)?, attribute.join("_")),
-        value: value(value_words)?,
+    Some(SlotFact {
+        key: format!("{}|{}", normal_subject(owner)?, attribute.join("_")),
+        value: normal_value(value_words)?,
     })
 }
 
 /// The normalised subject, if it is definite.
-fn subject(words: &[&str]) -> Option<String> {
+fn normal_subject(words: &[&str]) -> Option<String> {
     let words = words.strip_prefix(&["the"]).unwrap_or(words);
     let first = words.first()?;
     let definite =
-        !INDEFINITE.contains(first) && !words.iter().any(|word| RELATIONS.contains(word));
+        !INDEFINITE_SUBJECTS.contains(first) && !words.iter().any(|word| RELATIONS.contains(word));
     (definite && words.len() <= SUBJECT_WORDS_MAX).then(|| words.join("_"))
 }
 
 /// The normalised value, if it is short and unconditional.
-fn value(words: &[&str]) -> Option<String> {
+fn normal_value(words: &[&str]) -> Option<String> {
     let words = match words.split_first()? {
         (first, rest) if ["a", "an", "the", "on", "at", "in"].contains(first) => rest,
         _ => words,
     };
     let is_definite = !words
         .iter()
-        .any(|word| RELATIONS.contains(word) || UNTOLD.contains(word) || *word == "is");
+        .any(|word| RELATIONS.contains(word) || ABSENT_VALUES.contains(word) || *word == "is");
     (is_definite && (1..=VALUE_WORDS_MAX).contains(&words.len())).then(|| words.join(" "))
 }
 
-const CHANGED: &[&str] = &["changed", "moved", "switched"];
+const CHANGE_VERBS: &[&str] = &["changed", "moved", "switched"];
 
 /// Attributes that have one value at a time.
 #[rustfmt::skip]
@@ -253,14 +253,14 @@ const OTHER_TIMES: &[&str] = &[
 
 /// Subjects that may refer to another person or thing next time.
 #[rustfmt::skip]
-const INDEFINITE: &[&str] = &[
+const INDEFINITE_SUBJECTS: &[&str] = &[
     "a", "all", "an", "any", "each", "every", "everybody", "everyone", "he", "her", "here", "his", "i", "it", "its", "many",
     "most", "my", "one", "our", "she", "some", "somebody", "someone", "their", "there", "these", "they", "this", "those", "today",
     "we", "you", "your",
 ];
 
 /// Words of values that say that there is no value.
-const UNTOLD: &[&str] = &[
+const ABSENT_VALUES: &[&str] = &[
     "being",
     "changing",
     "different",

@@ -67,43 +67,43 @@ const EMPTY: &[(&str, &str)] = &[
 #[test]
 fn sentences_that_answer_one_question_have_a_slot() {
     for (text, key, value) in FILLED {
-        let expected = Slot {
+        let expected = SlotFact {
             key: (*key).to_owned(),
             value: (*value).to_owned(),
         };
-        assert_eq!(slot(text), Some(expected), "{text}");
+        assert_eq!(parse_slot(text), Some(expected), "{text}");
     }
 }
 
 #[test]
 fn what_is_in_doubt_has_no_slot() {
     for (reason, text) in EMPTY {
-        assert_eq!(slot(text), None, "{reason}: {text}");
+        assert_eq!(parse_slot(text), None, "{reason}: {text}");
     }
 }
 
 #[test]
 fn digests_tell_value_and_labels_apart() {
-    let item = |text: &str, tags: &[&str]| Item {
+    let item = |text: &str, tags: &[&str]| MergeItem {
         tags: tags.iter().map(|&t| t.to_owned()).collect(),
-        ..Item::plain(text)
+        ..MergeItem::plain(text)
     };
     let surgeon = "Nadia's role is surgeon";
     let teacher = "Nadia's role is teacher";
-    let bare = digests(&item(surgeon, &[]));
+    let bare = slot_digests(&item(surgeon, &[]));
     assert_eq!(
         bare,
-        digests(&item("Nadia's role is now a surgeon.", &["source:chat"]))
+        slot_digests(&item("Nadia's role is now a surgeon.", &["source:chat"]))
     );
-    let other = digests(&item(teacher, &[]));
+    let other = slot_digests(&item(teacher, &[]));
     assert!(other.0 == bare.0 && other.1 >> 32 != bare.1 >> 32 && other.1 as u32 == bare.1 as u32);
-    let tagged = digests(&item(surgeon, &["hr"]));
+    let tagged = slot_digests(&item(surgeon, &["hr"]));
     assert!(
         tagged.0 == bare.0 && tagged.1 >> 32 == bare.1 >> 32 && tagged.1 as u32 != bare.1 as u32
     );
     assert_eq!(
-        digests(&item(surgeon, &["b", "a"])),
-        digests(&item(surgeon, &["a", "b"]))
+        slot_digests(&item(surgeon, &["b", "a"])),
+        slot_digests(&item(surgeon, &["a", "b"]))
     );
-    assert_eq!(digests(&item("Nadia likes tea", &[])), (0, 0));
+    assert_eq!(slot_digests(&item("Nadia likes tea", &[])), (0, 0));
 }

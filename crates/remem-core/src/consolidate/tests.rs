@@ -1,7 +1,7 @@
 //! Properties of whole plans: idempotence, no trap merged, equality with comparing all pairs, the
 //! cap, and slots.
 
-use super::corpus::{Random, Told, corpus, handle, plan, survivors};
+use super::corpus::{CorpusEntry, CorpusRandom, corpus, plan, plan_entry, survivors};
 use super::plan::CANDIDATES_MAX;
 use super::*;
 use crate::ids::Timestamp;
@@ -15,7 +15,7 @@ proptest! {
     fn a_second_plan_decides_nothing_and_order_of_input_does_not_matter(seed: u64, count in 2usize..120) {
         let mut entries = corpus(seed, count);
         let (decisions, _) = plan(&entries, |_| true);
-        Random(seed).shuffle(&mut entries);
+        CorpusRandom(seed).shuffle(&mut entries);
         prop_assert_eq!(&plan(&entries, |_| true).0, &decisions);
         let left = survivors(&entries, &decisions);
         prop_assert_eq!(plan(&left, |_| true).0, vec![]);
@@ -25,13 +25,13 @@ proptest! {
     #[test]
     fn only_what_says_the_same_is_merged(seed: u64, count in 2usize..120) {
         let entries = corpus(seed, count);
-        let by_row: HashMap<u64, &Told> = entries.iter().map(|one| (one.row, one)).collect();
+        let by_row: HashMap<u64, &CorpusEntry> = entries.iter().map(|one| (one.row, one)).collect();
         for decision in plan(&entries, |_| true).0 {
             match decision {
                 Decision::Merge { member, leader } => prop_assert_eq!(&by_row[&member].fact, &by_row[&leader].fact),
                 Decision::Supersede { old, by } => {
-                    let old = slot::slot(&by_row[&old].item.text);
-                    let by = slot::slot(&by_row[&by].item.text);
+                    let old = slot::parse_slot(&by_row[&old].item.text);
+                    let by = slot::parse_slot(&by_row[&by].item.text);
                     prop_assert!(old.is_some() && old.as_ref().map(|s| &s.key) == by.as_ref().map(|s| &s.key) && old != by);
                 }
             }
@@ -41,8 +41,8 @@ proptest! {
     #[test]
     fn slices_end_where_a_full_plan_decides_nothing(seed: u64, count in 2..CANDIDATES_MAX, slices in 1usize..6) {
         let mut arriving = corpus(seed, count);
-        Random(seed).shuffle(&mut arriving);
-        let mut live: Vec<Told> = Vec::new();
+        CorpusRandom(seed).shuffle(&mut arriving);
+        let mut live: Vec<CorpusEntry> = Vec::new();
         for slice in arriving.chunks(count.div_ceil(slices)) {
             let fresh: HashSet<u64> = slice.iter().map(|one| one.row).collect();
             live.extend_from_slice(slice);
@@ -54,13 +54,15 @@ proptest! {
 }
 
 /// Leader clustering that compares every entry with every leader.
-fn all_pairs(entries: &[Told]) -> Vec<Decision> {
-    let mut order: Vec<&Told> = entries.iter().collect();
-    order.sort_by_key(|one| std::cmp::Reverse((one.created_at, handle(one, true).order, one.row)));
-    let mut leaders: Vec<&Told> = Vec::new();
+fn all_pairs(entries: &[CorpusEntry]) -> Vec<Decision> {
+    let mut order: Vec<&CorpusEntry> = entries.iter().collect();
+    order.sort_by_key(|one| {
+        std::cmp::Reverse((one.created_at, plan_entry(one, true).order, one.row))
+    });
+    let mut leaders: Vec<&CorpusEntry> = Vec::new();
     let mut decisions = Vec::new();
     for one in order {
-        let mut best: Option<(&Told, (u64, u64))> = None;
+        let mut best: Option<(&CorpusEntry, (u64, u64))> = None;
         for leader in &leaders {
             if let Some(alike) = may_merge(&one.item, &leader.item)
                 && best.is_none_or(|(_, best)| alike.0 * best.1 > best.0 * alike.1)
@@ -85,7 +87,7 @@ fn all_pairs(entries: &[Told]) -> Vec<Decision> {
 fn a_plan_is_what_comparing_all_pairs_finds() {
     let mut merges = 0;
     for seed in 0..6 {
-        let entries: Vec<Told> = corpus(seed, 100)
+        let entries: Vec<CorpusEntry> = corpus(seed, 100)
             .into_iter()
             .filter(|one| one.signature.slot == 0)
             .collect();
@@ -99,8 +101,8 @@ fn a_plan_is_what_comparing_all_pairs_finds() {
     );
 }
 
-fn corpus_entry(row: u64, created_at: i64, item: Item) -> Told {
-    Told {
+fn corpus_entry(row: u64, created_at: i64, item: MergeItem) -> CorpusEntry {
+    CorpusEntry {
         row,
         created_at,
         fact: item.text.clone(),
@@ -110,15 +112,15 @@ fn corpus_entry(row: u64, created_at: i64, item: Item) -> Told {
 }
 
 /// Entries of one text of which none can replace another, because each has a tag of its own.
-fn crowd(count: u64) -> Vec<Told> {
+fn crowd(count: u64) -> Vec<CorpusEntry> {
     let text = "The meter in the cellar of the old mill showed 12 units when the inspector from the water board came by";
-    let item = |row: u64| Item {
+    let item = |row: u64| MergeItem {
         tags: vec![format!("visit-{}", row - u64::from(row % 5 == 4))],
-        ..Item::plain(text)
+        ..MergeItem::plain(text)
     };
     let signature = Signature::of(&item(0));
     (0..count)
-        .map(|row| Told {
+        .map(|row| CorpusEntry {
             row,
             created_at: row as i64,
             fact: text.to_owned(),
@@ -150,12 +152,12 @@ fn texts_of_one_template_that_differ_in_a_number_do_not_even_meet() {
         corpus_entry(
             row,
             row as i64,
-            Item::plain(format!(
+            MergeItem::plain(format!(
                 "The meter in the cellar of the old mill showed {number} units when the inspector came by"
             )),
         )
     };
-    let all: Vec<Told> = (0..2_000).map(numbered).collect();
+    let all: Vec<CorpusEntry> = (0..2_000).map(numbered).collect();
     let (decisions, comparisons) = plan(&all, |_| true);
     assert_eq!((decisions.len(), comparisons), (400, 400));
     assert_eq!(plan(&survivors(&all, &decisions), |_| true), (vec![], 0));
@@ -166,9 +168,9 @@ fn a_newcomer_to_a_crowd_asks_for_few_texts() {
     let mut planner = Planner::new();
     crowd(1_000)
         .iter()
-        .for_each(|one| planner.add(handle(one, one.row == 500)));
+        .for_each(|one| planner.add(plan_entry(one, one.row == 500)));
     assert_eq!(
-        planner.seal().texts(),
+        planner.into_merge_phase().text_count(),
         2 * CANDIDATES_MAX + 1,
         "its own, the newest, and those next after it"
     );
@@ -179,12 +181,12 @@ fn the_newest_wording_survives_whoever_was_confirmed() {
     let old = corpus_entry(
         1,
         1,
-        Item::plain("The boat leaves at noon from the small pier behind the church"),
+        MergeItem::plain("The boat leaves at noon from the small pier behind the church"),
     );
     let new = corpus_entry(
         2,
         2,
-        Item::plain("the boat leaves at noon, from the small pier behind the church"),
+        MergeItem::plain("the boat leaves at noon, from the small pier behind the church"),
     );
     let both = [old, new];
     let merged = vec![Decision::Merge {
@@ -203,7 +205,7 @@ fn only_texts_that_meet_others_are_asked_for_in_order_and_may_be_gone() {
         corpus_entry(
             row,
             row as i64,
-            Item::plain(format!(
+            MergeItem::plain(format!(
                 "The boat leaves at noon from the small pier behind the church{end}"
             )),
         )
@@ -212,20 +214,21 @@ fn only_texts_that_meet_others_are_asked_for_in_order_and_may_be_gone() {
         boat(1, ""),
         boat(2, "."),
         boat(3, "!"),
-        corpus_entry(4, 4, Item::plain("Goats climb better than sheep do")),
+        corpus_entry(4, 4, MergeItem::plain("Goats climb better than sheep do")),
     ];
     let mut planner = Planner::with_capacity(4);
-    all.iter().for_each(|one| planner.add(handle(one, true)));
-    let mut cover = planner.seal();
+    all.iter()
+        .for_each(|one| planner.add(plan_entry(one, true)));
+    let mut cover = planner.into_merge_phase();
     assert_eq!(
-        (cover.wanted(2), cover.wanted(5), cover.wanted(5)),
+        (cover.next_rows(2), cover.next_rows(5), cover.next_rows(5)),
         (vec![3, 2], vec![1], vec![])
     );
-    cover.offer(1, Some(all[0].item.clone()));
-    cover.offer(4, Some(all[3].item.clone()));
+    cover.provide(1, Some(all[0].item.clone()));
+    cover.provide(4, Some(all[3].item.clone()));
     assert_eq!(cover.take_decisions(), vec![]);
-    cover.offer(3, None);
-    cover.offer(2, Some(all[1].item.clone()));
+    cover.provide(3, None);
+    cover.provide(2, Some(all[1].item.clone()));
     assert_eq!(
         cover.take_decisions(),
         vec![Decision::Merge {
@@ -238,18 +241,18 @@ fn only_texts_that_meet_others_are_asked_for_in_order_and_may_be_gone() {
 
 #[test]
 fn classes_are_kept_apart() {
-    let text = Item::plain("The boat leaves at noon from the small pier behind the church");
-    let role = Item::plain("Nadia's role is cook");
-    let decided = |classes: [u32; 2], items: [&Item; 2]| {
+    let text = MergeItem::plain("The boat leaves at noon from the small pier behind the church");
+    let role = MergeItem::plain("Nadia's role is cook");
+    let decided = |classes: [u32; 2], items: [&MergeItem; 2]| {
         let mut planner = Planner::new();
         for (row, (class, item)) in classes.into_iter().zip(items).enumerate() {
-            planner.add(Handle {
+            planner.add(PlanEntry {
                 class,
-                ..handle(&corpus_entry(row as u64, 0, item.clone()), true)
+                ..plan_entry(&corpus_entry(row as u64, 0, item.clone()), true)
             });
         }
         planner
-            .seal()
+            .into_merge_phase()
             .run(|row| Some(items[row as usize].clone()))
             .len()
     };
@@ -272,17 +275,17 @@ fn classes_are_kept_apart() {
 
 #[test]
 fn of_answers_to_one_question_the_newest_stays() {
-    let tagged = |text: &str, tag: &str| Item {
+    let tagged = |text: &str, tag: &str| MergeItem {
         tags: vec![tag.to_owned()],
-        ..Item::plain(text)
+        ..MergeItem::plain(text)
     };
     let all = [
-        corpus_entry(1, 1, Item::plain("Nadia's role is cook")),
-        corpus_entry(2, 2, Item::plain("Nadia's role is pilot")),
+        corpus_entry(1, 1, MergeItem::plain("Nadia's role is cook")),
+        corpus_entry(2, 2, MergeItem::plain("Nadia's role is pilot")),
         corpus_entry(3, 3, tagged("Nadia's role is now the pilot", "hr")),
         corpus_entry(4, 4, tagged("Nadia's role is pilot", "hr")),
-        corpus_entry(5, 5, Item::plain("Nadia's role is pilot.")),
-        corpus_entry(6, 6, Item::plain("Emil's role is cook")),
+        corpus_entry(5, 5, MergeItem::plain("Nadia's role is pilot.")),
+        corpus_entry(6, 6, MergeItem::plain("Emil's role is cook")),
     ];
     // Entry 4 is kept by its tag: nothing found by "hr" may be lost.
     let expected = vec![
@@ -316,11 +319,11 @@ fn ids_order_entries_of_one_instant() {
             && order_key("äö") > order_key("z")
     );
     let same = Timestamp(7);
-    let item = Item::plain("The boat leaves at noon from the small pier behind the church");
+    let item = MergeItem::plain("The boat leaves at noon from the small pier behind the church");
     let mut planner = Planner::new();
     for (row, id) in [(1, "b"), (2, "a")] {
         let signature = Signature::of(&item);
-        planner.add(Handle {
+        planner.add(PlanEntry {
             row,
             created_at: same,
             order: order_key(id),
@@ -331,7 +334,7 @@ fn ids_order_entries_of_one_instant() {
         });
     }
     assert_eq!(
-        planner.seal().run(|_| Some(item.clone())),
+        planner.into_merge_phase().run(|_| Some(item.clone())),
         vec![Decision::Merge {
             member: 2,
             leader: 1
@@ -341,5 +344,5 @@ fn ids_order_entries_of_one_instant() {
 
 #[test]
 fn an_entry_takes_no_more_memory_than_is_said() {
-    assert_eq!(size_of::<super::plan::Known>(), 112);
+    assert_eq!(size_of::<super::plan::ClusterEntry>(), 112);
 }

@@ -1,7 +1,7 @@
 //! Owns the archive of a digest: canonical JSON (RFC 8785) that is named by its own hash, and from
 //! which the text is rebuilt.
 
-use super::{ENGINE, NUMBER_MAX, Unit, sha256};
+use super::{DigestUnit, ENGINE, NUMBER_MAX, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 /// The archived content of a digest. The fields are in the order of their names, which is the order
@@ -24,7 +24,7 @@ pub struct Archive {
 /// Bytes that are no archive of this engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is not an archive of {ENGINE}")]
-pub struct Malformed;
+pub struct MalformedArchive;
 
 // An archive is content.
 impl std::fmt::Debug for Archive {
@@ -43,7 +43,7 @@ impl Archive {
         budget: u64,
         sources: Vec<String>,
         tokenizer: &str,
-        units: &[Unit],
+        units: &[DigestUnit],
     ) -> Archive {
         let units = units
             .iter()
@@ -68,7 +68,7 @@ impl Archive {
     /// SHA-256 of the bytes, hexadecimal.
     #[must_use]
     pub fn sha256(&self) -> String {
-        sha256(&self.bytes())
+        sha256_hex(&self.bytes())
     }
 
     /// The text of the digest.
@@ -84,23 +84,23 @@ impl Archive {
 
     /// Reads an archive back. Other spellings of the same JSON are refused: only the canonical one
     /// has the hash.
-    pub fn parse(bytes: &[u8]) -> Result<Archive, Malformed> {
-        let archive: Archive = serde_json::from_slice(bytes).map_err(|_| Malformed)?;
+    pub fn parse(bytes: &[u8]) -> Result<Archive, MalformedArchive> {
+        let archive: Archive = serde_json::from_slice(bytes).map_err(|_| MalformedArchive)?;
         let sorted = archive.sources.is_sorted_by(|a, b| a < b);
         let whole = archive.alg == ENGINE
             && archive.budget <= NUMBER_MAX
             && sorted
-            && archive.units_are_whole();
+            && archive.units_are_consistent();
         if whole && archive.bytes() == bytes {
             Ok(archive)
         } else {
-            Err(Malformed)
+            Err(MalformedArchive)
         }
     }
 
     /// Whether every unit belongs to a source, those of one source are together and in order, and
     /// none is empty.
-    fn units_are_whole(&self) -> bool {
+    fn units_are_consistent(&self) -> bool {
         let known = |id: &String| self.sources.binary_search(id).is_ok();
         let mut groups: Vec<&str> = Vec::new();
         let mut last: Option<(&str, u32)> = None;
@@ -163,16 +163,16 @@ mod tests {
             assert_ne!(bad, GOOD, "{from}");
             assert_eq!(
                 Archive::parse(bad.as_bytes()),
-                Err(Malformed),
+                Err(MalformedArchive),
                 "{from} -> {to}"
             );
         }
-        assert_eq!(Archive::parse(b"\xff"), Err(Malformed));
+        assert_eq!(Archive::parse(b"\xff"), Err(MalformedArchive));
         assert_eq!(
             Archive::parse(
                 br#"{"alg":"remem-distill-1","budget":64,"sources":[],"tokenizer":"x","units":[]}"#
             ),
-            Err(Malformed)
+            Err(MalformedArchive)
         );
     }
 }

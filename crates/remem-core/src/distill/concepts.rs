@@ -7,42 +7,42 @@ use super::units;
 use std::collections::BTreeMap;
 
 /// The sixteenths that a concept counts in a question: answers matter more.
-const ASKED: u64 = 5;
+const QUESTION_SIXTEENTHS: u64 = 5;
 /// The sixteenths that a concept counts in a statement.
-const WHOLE: u64 = 16;
+const STATEMENT_SIXTEENTHS: u64 = 16;
 
 /// An occurrence of a concept in a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct UnitConcept {
     /// The number of the concept.
     pub concept: usize,
     /// The share of the concept's weight that counts here, in sixteenths.
-    pub part: u64,
+    pub sixteenths: u64,
 }
 
 /// The concepts of all units.
-pub(super) struct Vocabulary {
+pub(super) struct ConceptVocabulary {
     /// The weight of each concept, by its number.
     pub weights: Vec<u64>,
     /// The concepts of each unit.
-    pub held: Vec<Vec<Held>>,
+    pub unit_concepts: Vec<Vec<UnitConcept>>,
     /// The words of each unit, beside the concepts that they were reduced to.
-    words: Vec<Vec<(usize, String)>>,
+    unit_words: Vec<Vec<(usize, String)>>,
 }
 
-impl Vocabulary {
-    pub fn read<'a>(texts: impl Iterator<Item = &'a str>) -> Vocabulary {
+impl ConceptVocabulary {
+    pub fn read<'a>(texts: impl Iterator<Item = &'a str>) -> ConceptVocabulary {
         let mut names: BTreeMap<String, usize> = BTreeMap::new();
-        let mut vocabulary = Vocabulary {
+        let mut vocabulary = ConceptVocabulary {
             weights: Vec::new(),
-            held: Vec::new(),
-            words: Vec::new(),
+            unit_concepts: Vec::new(),
+            unit_words: Vec::new(),
         };
         let mut units_with: Vec<u64> = Vec::new();
         for text in texts {
             let mut parts = BTreeMap::new();
             let mut words = Vec::new();
-            for (word, part) in telling_words(text) {
+            for (word, part) in content_words(text) {
                 let next = names.len();
                 let concept = *names.entry(stem(&word)).or_insert(next);
                 let kept: &mut u64 = parts.entry(concept).or_insert(0);
@@ -51,23 +51,29 @@ impl Vocabulary {
             }
             units_with.resize(names.len(), 0);
             parts.keys().for_each(|&concept| units_with[concept] += 1);
-            vocabulary.held.push(
+            vocabulary.unit_concepts.push(
                 parts
                     .into_iter()
-                    .map(|(concept, part)| Held { concept, part })
+                    .map(|(concept, part)| UnitConcept {
+                        concept,
+                        sixteenths: part,
+                    })
                     .collect(),
             );
-            vocabulary.words.push(words);
+            vocabulary.unit_words.push(words);
         }
-        let units = vocabulary.held.len() as u64;
-        vocabulary.weights = units_with.iter().map(|&with| weight(units, with)).collect();
+        let units = vocabulary.unit_concepts.len() as u64;
+        vocabulary.weights = units_with
+            .iter()
+            .map(|&with| rarity_weight(units, with))
+            .collect();
         vocabulary
     }
 
     /// The heaviest concepts of some units, in the most frequent form there.
     pub fn topics(&self, units: &[usize], most: usize) -> Vec<String> {
         let mut forms: BTreeMap<usize, BTreeMap<&str, u64>> = BTreeMap::new();
-        for (concept, word) in units.iter().flat_map(|&unit| &self.words[unit]) {
+        for (concept, word) in units.iter().flat_map(|&unit| &self.unit_words[unit]) {
             if word.chars().any(char::is_alphabetic) {
                 *forms.entry(*concept).or_default().entry(word).or_default() += 1;
             }
@@ -93,7 +99,7 @@ impl Vocabulary {
 /// The weight of a concept in `with` of `units` units: `1024 · log2((units + with) / with)`,
 /// rounded down. Computed by squaring, because a logarithm of floats may differ in its last bit
 /// from machine to machine.
-fn weight(units: u64, with: u64) -> u64 {
+fn rarity_weight(units: u64, with: u64) -> u64 {
     const ONE: u32 = 62;
     let with = u128::from(with.max(1));
     let sum = u128::from(units) + with;
@@ -112,14 +118,14 @@ fn weight(units: u64, with: u64) -> u64 {
 }
 
 /// The content words of a text, lower-cased, each with the sixteenths that it counts here.
-fn telling_words(text: &str) -> Vec<(String, u64)> {
+fn content_words(text: &str) -> Vec<(String, u64)> {
     let mut content_words = Vec::new();
     for (start, end) in units::sentences(text) {
         let sentence = text[start..end].trim_end();
         let part = if sentence.ends_with(['?', '？']) {
-            ASKED
+            QUESTION_SIXTEENTHS
         } else {
-            WHOLE
+            STATEMENT_SIXTEENTHS
         };
         content_words.extend(
             words(sentence)
@@ -137,8 +143,8 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
         .split(|c: char| !c.is_alphanumeric())
         .filter(|run| !run.is_empty());
     runs.flat_map(|run| {
-        if run.chars().any(unspaced) {
-            pairs(run)
+        if run.chars().any(is_unspaced_script) {
+            character_pairs(run)
         } else {
             vec![run.to_lowercase()]
         }
@@ -146,12 +152,12 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// Whether a character is of a script without spaces between words.
-fn unspaced(char: char) -> bool {
+fn is_unspaced_script(char: char) -> bool {
     matches!(char, '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' | '\u{3040}'..='\u{30FF}'
         | '\u{3400}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFF}')
 }
 
-fn pairs(run: &str) -> Vec<String> {
+fn character_pairs(run: &str) -> Vec<String> {
     let chars: Vec<char> = run.chars().collect();
     chars
         .windows(chars.len().clamp(1, 2))
@@ -229,9 +235,9 @@ mod tests {
     fn weights_are_logarithms_rounded_down() {
         // 1024 · log2 of 2, 3, 11, 1.01 and 100001.
         let found = [(1, 1), (2, 1), (10, 1), (1, 100), (100_000, 1)]
-            .map(|(units, with)| weight(units, with));
+            .map(|(units, with)| rarity_weight(units, with));
         assert_eq!(found, [1_024, 1_623, 3_542, 14, 17_008]);
-        assert_eq!(weight((1 << 40) - 1, 1), 40 << 10);
+        assert_eq!(rarity_weight((1 << 40) - 1, 1), 40 << 10);
     }
 
     #[test]
@@ -253,14 +259,14 @@ mod tests {
     #[test]
     fn questions_tell_less_and_greetings_nothing() {
         assert_eq!(
-            telling_words("Hey! I bought skis. Where is Oslo?"),
+            content_words("Hey! I bought skis. Where is Oslo?"),
             [
                 ("bought".into(), 16),
                 ("skis".into(), 16),
                 ("oslo".into(), 5)
             ]
         );
-        assert_eq!(telling_words("Thanks, that's great!"), []);
+        assert_eq!(content_words("Thanks, that's great!"), []);
         assert_eq!(
             words("東京都 Zürich").collect::<Vec<_>>(),
             ["東京", "京都", "zürich"]
@@ -275,7 +281,7 @@ mod tests {
             "ski pass, ski boots, skiing",
             "a train",
         ];
-        let vocabulary = Vocabulary::read(texts.into_iter());
+        let vocabulary = ConceptVocabulary::read(texts.into_iter());
         assert_eq!(vocabulary.topics(&[0, 1, 2], 2), ["skiing", "boots"]);
         assert_eq!(vocabulary.topics(&[3], 8), ["train"]);
     }

@@ -7,12 +7,12 @@
 use super::concepts;
 
 /// The unit of factors: this value means a factor of one.
-pub(super) const ONE: u64 = 1_024;
+pub(super) const FACTOR_ONE: u64 = 1_024;
 
 /// The factor of a unit, as a multiple of 1/[`ONE`]; each cue multiplies it by a number of
 /// sixteenths.
-pub(super) fn factor(text: &str) -> u64 {
-    let body = unlabelled(text);
+pub(super) fn memorability_factor(text: &str) -> u64 {
+    let body = strip_label(text);
     let words: Vec<String> = concepts::words(body).collect();
     let has = |table: &[&str]| {
         words
@@ -26,22 +26,22 @@ pub(super) fn factor(text: &str) -> u64 {
             .count()
     };
     let is_past = |word: &String| word.len() > 4 && word.ends_with("ed");
-    let mut factor = ONE;
+    let mut factor = FACTOR_ONE;
     let mut cue =
         |on: bool, sixteenths: u64| factor = if on { factor * sixteenths / 16 } else { factor };
     cue(has(FIRST_PERSON), 22);
-    cue(has(TIMES), 24);
-    cue(body.chars().any(char::is_numeric) || has(NUMBERS), 24);
-    cue(has(PAST) || words.iter().any(is_past), 18);
+    cue(has(TIME_WORDS), 24);
+    cue(body.chars().any(char::is_numeric) || has(NUMBER_WORDS), 24);
+    cue(has(PAST_FORMS) || words.iter().any(is_past), 18);
     cue(body.contains(['"', '“', '«', '「']), 19);
-    let names = names(body);
+    let names = name_count(body);
     let addressed = times(SECOND_PERSON);
     (0..names.min(2)).for_each(|_| cue(true, 22));
     (0..addressed.min(3)).for_each(|_| cue(true, 11));
     cue(
         words
             .first()
-            .is_some_and(|word| OPENERS.binary_search(&word.as_str()).is_ok()),
+            .is_some_and(|word| ACKNOWLEDGEMENTS.binary_search(&word.as_str()).is_ok()),
         10,
     );
     cue(body.ends_with(['?', '？']), 11);
@@ -49,7 +49,7 @@ pub(super) fn factor(text: &str) -> u64 {
 }
 
 /// The text without a label of up to three words before a colon, as in `Speaker: text`.
-fn unlabelled(text: &str) -> &str {
+fn strip_label(text: &str) -> &str {
     match text.split_once(": ") {
         Some((label, body))
             if label.split_whitespace().count() <= 3 && !label.contains(['.', '!', '?', '\n']) =>
@@ -61,7 +61,7 @@ fn unlabelled(text: &str) -> &str {
 }
 
 /// The number of different capitalised words inside sentences.
-fn names(text: &str) -> usize {
+fn name_count(text: &str) -> usize {
     let mut names: Vec<&str> = Vec::new();
     let mut inside = false;
     for word in text.split_whitespace() {
@@ -85,12 +85,12 @@ const FIRST_PERSON: &[&str] = &["i", "me", "mine", "my", "myself", "our", "ours"
 
 const SECOND_PERSON: &[&str] = &["you", "your", "yours", "yourself"];
 
-const NUMBERS: &[&str] = &[
+const NUMBER_WORDS: &[&str] = &[
     "eight", "eleven", "five", "four", "hundred", "nine", "once", "seven", "six", "ten", "thirty",
     "thousand", "three", "twelve", "twenty", "twice", "two",
 ];
 
-const TIMES: &[&str] = &[
+const TIME_WORDS: &[&str] = &[
     "ago",
     "april",
     "august",
@@ -132,14 +132,14 @@ const TIMES: &[&str] = &[
 ];
 
 /// Past forms that do not end in -ed.
-const PAST: &[&str] = &[
+const PAST_FORMS: &[&str] = &[
     "ate", "became", "been", "began", "bought", "built", "came", "did", "felt", "found", "gave",
     "got", "had", "kept", "left", "lost", "made", "met", "ran", "read", "said", "saw", "told",
     "took", "was", "went", "were", "won", "wrote",
 ];
 
 /// First words of replies that only acknowledge.
-const OPENERS: &[&str] = &[
+const ACKNOWLEDGEMENTS: &[&str] = &[
     "absolutely",
     "awesome",
     "cool",
@@ -165,7 +165,14 @@ mod tests {
 
     #[test]
     fn the_tables_are_sorted() {
-        for table in [FIRST_PERSON, SECOND_PERSON, NUMBERS, TIMES, PAST, OPENERS] {
+        for table in [
+            FIRST_PERSON,
+            SECOND_PERSON,
+            NUMBER_WORDS,
+            TIME_WORDS,
+            PAST_FORMS,
+            ACKNOWLEDGEMENTS,
+        ] {
             assert!(table.is_sorted(), "{table:?}");
         }
     }
@@ -184,31 +191,34 @@ mod tests {
             "Great, your plan!",
         ];
         assert!(
-            facts.iter().all(|text| factor(text) > 2 * ONE),
+            facts
+                .iter()
+                .all(|text| memorability_factor(text) > 2 * FACTOR_ONE),
             "{:?}",
-            facts.map(factor)
+            facts.map(memorability_factor)
         );
         assert!(
-            talk.iter().all(|text| factor(text) < ONE),
+            talk.iter()
+                .all(|text| memorability_factor(text) < FACTOR_ONE),
             "{:?}",
-            talk.map(factor)
+            talk.map(memorability_factor)
         );
         assert_eq!(
             [
-                factor("Le chat dort sous la table."),
-                factor("Speaker: Le chat dort sous la table."),
-                factor("")
+                memorability_factor("Le chat dort sous la table."),
+                memorability_factor("Speaker: Le chat dort sous la table."),
+                memorability_factor("")
             ],
-            [ONE; 3]
+            [FACTOR_ONE; 3]
         );
     }
 
     #[test]
     fn a_name_is_a_capital_inside_a_sentence() {
         assert_eq!(
-            names("The train left for Oslo and I'm off. Then Bern, Oslo too"),
+            name_count("The train left for Oslo and I'm off. Then Bern, Oslo too"),
             2
         );
-        assert_eq!(names("Nothing. Here! At all"), 0);
+        assert_eq!(name_count("Nothing. Here! At all"), 0);
     }
 }

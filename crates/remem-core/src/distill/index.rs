@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The path of the index in a workspace.
-pub const PATH: &str = "MEMORY-INDEX.json";
+pub const INDEX_PATH: &str = "MEMORY-INDEX.json";
 /// The path of the same index as Markdown.
 pub const MARKDOWN_PATH: &str = "MEMORY-INDEX.md";
 /// The largest size of the file; the oldest archives are dropped first.
@@ -16,7 +16,7 @@ const VERSION: u32 = 1;
 
 /// An archive in the index, with its topics.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct IndexedArchive {
     /// The hash that names the archive.
     pub sha256: String,
     /// The entry with the text of the digest.
@@ -33,36 +33,36 @@ pub struct Listed {
 
 /// The archives of a tenant's memories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Index {
-    memories: BTreeMap<String, Vec<Listed>>,
+pub struct ArchiveIndex {
+    memories: BTreeMap<String, Vec<IndexedArchive>>,
 }
 
 /// The error for text that is no index. A writer then starts a new index from the archives that it
 /// knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is not an index of archives")]
-pub struct Unreadable;
+pub struct UnreadableIndex;
 
 // The fields of each struct are in the order of their names: canonical JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct IndexFile {
     engine: String,
-    memories: Vec<Memory>,
+    memories: Vec<IndexFileMemory>,
     version: u32,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Memory {
-    archives: Vec<Line>,
+struct IndexFileMemory {
+    archives: Vec<IndexFileArchive>,
     #[serde(rename = "memoryRef")]
     memory_ref: String,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Line {
+struct IndexFileArchive {
     entry_id: String,
     from: String,
     sha256: String,
@@ -71,14 +71,14 @@ struct Line {
     topics: Vec<String>,
 }
 
-impl Index {
+impl ArchiveIndex {
     /// Adds an archive to a memory, replacing one with the same entry.
-    pub fn add(&mut self, memory_ref: &str, listed: Listed) {
+    pub fn add(&mut self, memory_ref: &str, listed: IndexedArchive) {
         let archives = self.memories.entry(memory_ref.to_owned()).or_default();
         archives.retain(|other| other.entry_id != listed.entry_id);
         archives.push(listed);
-        archives.sort_by(|a, b| age(b).cmp(&age(a)));
-        self.cut();
+        archives.sort_by(|a, b| recency_key(b).cmp(&recency_key(a)));
+        self.drop_oldest();
     }
 
     /// Removes the archive of an entry that was deleted; its topics must not outlive it.
@@ -96,18 +96,18 @@ impl Index {
 
     /// The archives of a memory, newest first.
     #[must_use]
-    pub fn archives(&self, memory_ref: &str) -> &[Listed] {
+    pub fn archives(&self, memory_ref: &str) -> &[IndexedArchive] {
         self.memories.get(memory_ref).map_or(&[], Vec::as_slice)
     }
 
     /// The content of the file.
     #[must_use]
     pub fn json(&self) -> String {
-        let memory = |(memory_ref, archives): (&String, &Vec<Listed>)| Memory {
-            archives: archives.iter().map(line).collect(),
+        let memory = |(memory_ref, archives): (&String, &Vec<IndexedArchive>)| IndexFileMemory {
+            archives: archives.iter().map(to_file_archive).collect(),
             memory_ref: memory_ref.clone(),
         };
-        text(&File {
+        to_json(&IndexFile {
             engine: ENGINE.to_owned(),
             memories: self.memories.iter().map(memory).collect(),
             version: VERSION,
@@ -115,22 +115,25 @@ impl Index {
     }
 
     /// Parses the file. It may have been edited, so everything is checked.
-    pub fn parse(json: &str) -> Result<Index, Unreadable> {
-        let file: File = serde_json::from_str(json).map_err(|_| Unreadable)?;
+    pub fn parse(json: &str) -> Result<ArchiveIndex, UnreadableIndex> {
+        let file: IndexFile = serde_json::from_str(json).map_err(|_| UnreadableIndex)?;
         if file.version != VERSION {
-            return Err(Unreadable);
+            return Err(UnreadableIndex);
         }
-        let mut memories: BTreeMap<String, Vec<Listed>> = BTreeMap::new();
+        let mut memories: BTreeMap<String, Vec<IndexedArchive>> = BTreeMap::new();
         for memory in file.memories {
-            let lines: Option<Vec<Listed>> = memory.archives.into_iter().map(listed).collect();
-            let mut archives = lines.filter(|lines| !lines.is_empty()).ok_or(Unreadable)?;
-            archives.sort_by(|a, b| age(b).cmp(&age(a)));
+            let lines: Option<Vec<IndexedArchive>> =
+                memory.archives.into_iter().map(from_file_archive).collect();
+            let mut archives = lines
+                .filter(|lines| !lines.is_empty())
+                .ok_or(UnreadableIndex)?;
+            archives.sort_by(|a, b| recency_key(b).cmp(&recency_key(a)));
             if memories.insert(memory.memory_ref, archives).is_some() {
-                return Err(Unreadable);
+                return Err(UnreadableIndex);
             }
         }
-        let mut index = Index { memories };
-        index.cut();
+        let mut index = ArchiveIndex { memories };
+        index.drop_oldest();
         Ok(index)
     }
 
@@ -142,11 +145,12 @@ impl Index {
         for (memory_ref, archives) in &self.memories {
             lines.extend([
                 String::new(),
-                format!("## {}", code(memory_ref)),
+                format!("## {}", code_span(memory_ref)),
                 String::new(),
             ]);
             lines.extend(archives.iter().map(|listed| {
-                let topics: Vec<String> = listed.topics.iter().map(|topic| code(topic)).collect();
+                let topics: Vec<String> =
+                    listed.topics.iter().map(|topic| code_span(topic)).collect();
                 let from = listed.from.rfc3339();
                 let to = listed.to.rfc3339();
                 let about = if topics.is_empty() {
@@ -156,7 +160,7 @@ impl Index {
                 };
                 format!(
                     "- {} ({from} to {to}, {} entries){about}",
-                    code(&listed.entry_id),
+                    code_span(&listed.entry_id),
                     listed.source_count
                 )
             }));
@@ -166,11 +170,13 @@ impl Index {
     }
 
     /// Drops the oldest archives of all memories until the file is small enough.
-    fn cut(&mut self) {
+    fn drop_oldest(&mut self) {
         let mut size = self.json().len();
         while size > INDEX_BYTES_MAX {
-            let oldest = |(name, archives): (&String, &Vec<Listed>)| {
-                archives.last().map(|last| (own(last), name.clone()))
+            let oldest = |(name, archives): (&String, &Vec<IndexedArchive>)| {
+                archives
+                    .last()
+                    .map(|last| (owned_recency_key(last), name.clone()))
             };
             let Some((_, name)) = self.memories.iter().filter_map(oldest).min() else {
                 return;
@@ -181,7 +187,7 @@ impl Index {
             let dropped = archives.pop();
             // The estimate may be off by a comma, so the exact size is measured before more is
             // dropped.
-            size -= dropped.map_or(0, |listed| text(&line(&listed)).len());
+            size -= dropped.map_or(0, |listed| to_json(&to_file_archive(&listed)).len());
             if archives.is_empty() {
                 self.memories.remove(&name);
             }
@@ -193,12 +199,12 @@ impl Index {
 }
 
 /// The sort key by which archives are newer or older; the ids make it a total order.
-fn age(listed: &Listed) -> (Timestamp, Timestamp, &str, &str) {
+fn recency_key(listed: &IndexedArchive) -> (Timestamp, Timestamp, &str, &str) {
     (listed.to, listed.from, &listed.entry_id, &listed.sha256)
 }
 
 /// The same sort key with owned strings.
-fn own(listed: &Listed) -> (Timestamp, Timestamp, String, String) {
+fn owned_recency_key(listed: &IndexedArchive) -> (Timestamp, Timestamp, String, String) {
     (
         listed.to,
         listed.from,
@@ -207,8 +213,8 @@ fn own(listed: &Listed) -> (Timestamp, Timestamp, String, String) {
     )
 }
 
-fn line(listed: &Listed) -> Line {
-    Line {
+fn to_file_archive(listed: &IndexedArchive) -> IndexFileArchive {
+    IndexFileArchive {
         entry_id: listed.entry_id.clone(),
         from: listed.from.rfc3339(),
         sha256: listed.sha256.clone(),
@@ -218,13 +224,13 @@ fn line(listed: &Listed) -> Line {
     }
 }
 
-fn listed(line: Line) -> Option<Listed> {
+fn from_file_archive(line: IndexFileArchive) -> Option<IndexedArchive> {
     let instant = |text: &str| {
         text.parse::<jiff::Timestamp>()
             .ok()
             .map(|instant| Timestamp(instant.as_millisecond()))
     };
-    Some(Listed {
+    Some(IndexedArchive {
         from: instant(&line.from)?,
         to: instant(&line.to)?,
         sha256: line.sha256,
@@ -234,14 +240,14 @@ fn listed(line: Line) -> Option<Listed> {
     })
 }
 
-fn text(value: &impl Serialize) -> String {
+fn to_json(value: &impl Serialize) -> String {
     // Strings, integers and lists: serialising them cannot fail.
     serde_json::to_string(value).unwrap_or_default()
 }
 
 /// The text as a code span on one line; a backtick inside would end the span, so it becomes a
 /// space.
-fn code(text: &str) -> String {
+fn code_span(text: &str) -> String {
     let plain: String = text
         .chars()
         .map(|c| if c.is_control() || c == '`' { ' ' } else { c })
@@ -253,8 +259,8 @@ fn code(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn listed(n: i64) -> Listed {
-        Listed {
+    fn listed(n: i64) -> IndexedArchive {
+        IndexedArchive {
             sha256: format!("{n:064x}"),
             entry_id: format!("mem_{n}"),
             source_count: 3,
@@ -266,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_file_is_canonical_and_read_back() {
-        let mut index = Index::default();
+        let mut index = ArchiveIndex::default();
         index.add("b", listed(1));
         index.add("a", listed(2));
         index.add("a", listed(3));
@@ -283,7 +289,7 @@ mod tests {
                 r#"{"engine":"remem-distill-1","memories":[{"archives":[{"entryId":"mem_3","from":"1970-01-01T00:00:03.000Z","#
             )
         );
-        assert_eq!(Index::parse(&json), Ok(index.clone()));
+        assert_eq!(ArchiveIndex::parse(&json), Ok(index.clone()));
         assert_eq!(
             index
                 .archives("a")
@@ -299,14 +305,14 @@ mod tests {
             &json.replace("1970", "x"),
             &json.replace("\"b\"", "\"a\""),
         ] {
-            assert_eq!(Index::parse(bad), Err(Unreadable), "{bad}");
+            assert_eq!(ArchiveIndex::parse(bad), Err(UnreadableIndex), "{bad}");
         }
     }
 
     #[test]
     fn the_order_of_additions_does_not_matter_and_an_entry_is_listed_once() {
         let build = |order: &[i64]| {
-            let mut index = Index::default();
+            let mut index = ArchiveIndex::default();
             order
                 .iter()
                 .for_each(|&n| index.add(if n % 2 == 0 { "a" } else { "b" }, listed(n)));
@@ -317,7 +323,7 @@ mod tests {
 
     #[test]
     fn the_oldest_fall_off_first() {
-        let mut index = Index::default();
+        let mut index = ArchiveIndex::default();
         (0..400).for_each(|n| index.add(if n % 3 == 0 { "a" } else { "b" }, listed(n)));
         let size = index.json().len();
         assert!(
@@ -339,20 +345,20 @@ mod tests {
 
     #[test]
     fn what_is_gone_leaves_nothing() {
-        let mut index = Index::default();
+        let mut index = ArchiveIndex::default();
         index.add("a", listed(1));
         index.add("b", listed(2));
         index.remove("a", "mem_1");
         index.remove_memory("b");
-        assert_eq!(index, Index::default());
+        assert_eq!(index, ArchiveIndex::default());
     }
 
     #[test]
     fn the_twin_has_one_line_an_archive_and_no_foreign_markup() {
-        let mut index = Index::default();
+        let mut index = ArchiveIndex::default();
         index.add(
             "a`\n# b",
-            Listed {
+            IndexedArchive {
                 topics: vec!["<b>`".to_owned()],
                 ..listed(1)
             },

@@ -12,12 +12,12 @@ pub mod index;
 mod select;
 mod units;
 
-pub use archive::{Archive, Malformed};
-pub use units::Unit;
+pub use archive::{Archive, MalformedArchive};
+pub use units::DigestUnit;
 
 use crate::ids::Timestamp;
-use concepts::Vocabulary;
-use select::Candidate;
+use concepts::ConceptVocabulary;
+use select::UnitCandidate;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 
@@ -28,10 +28,10 @@ pub const ENGINE: &str = "remem-distill-1";
 pub const TOKENIZER: &str = "o200k_base";
 
 /// The smallest budget that is accepted.
-const FLOOR: u64 = 64;
+const BUDGET_MIN: u64 = 64;
 /// The smallest budget as a fraction of the input's tokens (one over this): a shorter digest cannot
 /// represent the whole.
-const FLOOR_SHARE: u64 = 8;
+const BUDGET_SHARE_MIN: u64 = 8;
 /// The most topics of a digest.
 const TOPICS_MAX: usize = 8;
 /// The largest integer that all JSON readers represent exactly.
@@ -39,7 +39,7 @@ const NUMBER_MAX: u64 = (1 << 53) - 1;
 
 /// An entry to distill.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct DistillSource {
     /// The id of the entry; of several sources with one id, one is read.
     pub id: String,
     /// The creation time, which determines the order of the digest.
@@ -49,16 +49,16 @@ pub struct Source {
 
 /// The limits of a digest besides its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DigestLimits {
     /// The largest size of the text, in bytes.
     pub output_bytes_max: usize,
     /// The name of the tokenizer.
     pub tokenizer: &'static str,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for DigestLimits {
+    fn default() -> DigestLimits {
+        DigestLimits {
             output_bytes_max: 65_536,
             tokenizer: TOKENIZER,
         }
@@ -67,7 +67,7 @@ impl Default for Limits {
 
 /// The reason why no digest was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum DistillError {
     /// No source has any text.
     #[error("there is nothing to distill")]
     NothingToDistill,
@@ -89,11 +89,11 @@ pub enum Refusal {
 
 /// The selected parts of the sources, with their archive.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Digest {
+pub struct TextDigest {
     /// The units, a line each, oldest source first.
     pub text: String,
     /// The units with their positions in the sources.
-    pub units: Vec<Unit>,
+    pub units: Vec<DigestUnit>,
     /// The ids of all sources that were read, sorted; also of those that contributed nothing.
     pub sources: Vec<String>,
     /// A hash that identifies the set of sources: only the same ids with the same texts have it.
@@ -115,13 +115,13 @@ pub struct Digest {
 }
 
 // Sources and digests are content, which no log may show.
-impl std::fmt::Debug for Source {
+impl std::fmt::Debug for DistillSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Source({}, {} bytes)", self.id, self.text.len())
     }
 }
 
-impl std::fmt::Debug for Digest {
+impl std::fmt::Debug for TextDigest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -135,55 +135,55 @@ impl std::fmt::Debug for Digest {
 
 /// Selects the units of the sources to keep within a budget of tokens, counted by `count`. Keeping
 /// a unit costs its tokens twice: it is read once and written once.
-pub fn plan(
-    sources: &[Source],
+pub fn plan_digest(
+    sources: &[DistillSource],
     budget: u64,
-    limits: &Limits,
+    limits: &DigestLimits,
     count: &dyn Fn(&str) -> usize,
-) -> Result<Digest, Refusal> {
-    let sources = ordered(sources);
+) -> Result<TextDigest, DistillError> {
+    let sources = oldest_first(sources);
     let (Some(first), Some(last)) = (sources.first(), sources.last()) else {
-        return Err(Refusal::NothingToDistill);
+        return Err(DistillError::NothingToDistill);
     };
     let tokens = |text: &str| u64::try_from(count(text)).unwrap_or(u64::MAX);
     let tokens_in = sources
         .iter()
         .fold(0u64, |sum, source| sum.saturating_add(tokens(&source.text)));
-    let floor = FLOOR.max(tokens_in.div_ceil(FLOOR_SHARE));
+    let floor = BUDGET_MIN.max(tokens_in.div_ceil(BUDGET_SHARE_MIN));
     let budget = budget.min(NUMBER_MAX);
     if budget < floor {
-        return Err(Refusal::BudgetTooSmall {
+        return Err(DistillError::BudgetTooSmall {
             budget,
             minimum: floor,
         });
     }
-    let units: Vec<Unit> = sources
+    let units: Vec<DigestUnit> = sources
         .iter()
-        .flat_map(|source| units::split(&source.id, &source.text))
+        .flat_map(|source| units::split_text(&source.id, &source.text))
         .collect();
-    let vocabulary = Vocabulary::read(units.iter().map(|unit| unit.text.as_str()));
-    let candidates: Vec<Candidate> = units
+    let vocabulary = ConceptVocabulary::read(units.iter().map(|unit| unit.text.as_str()));
+    let candidates: Vec<UnitCandidate> = units
         .iter()
-        .zip(&vocabulary.held)
-        .map(|(unit, held)| candidate(unit, held, &tokens))
+        .zip(&vocabulary.unit_concepts)
+        .map(|(unit, held)| unit_candidate(unit, held, &tokens))
         .collect();
-    let picked = select::pick(
+    let picked = select::pick_units(
         &candidates,
         &vocabulary.weights,
         budget,
         limits.output_bytes_max,
     );
-    let (kept, tokens_used) = within(&units, picked, budget, &tokens);
+    let (kept, tokens_used) = within_budget(&units, picked, budget, &tokens);
     if kept.is_empty() {
-        return Err(nothing_fits(&candidates, budget, floor, limits));
+        return Err(no_unit_error(&candidates, budget, floor, limits));
     }
     let topics = vocabulary.topics(&kept, TOPICS_MAX);
-    let kept: Vec<Unit> = kept.iter().map(|&at| units[at].clone()).collect();
+    let kept: Vec<DigestUnit> = kept.iter().map(|&at| units[at].clone()).collect();
     let mut ids: Vec<String> = sources.iter().map(|source| source.id.clone()).collect();
     ids.sort_unstable();
     let archive = Archive::new(budget, ids.clone(), limits.tokenizer, &kept);
     let bytes = archive.bytes();
-    Ok(Digest {
+    Ok(TextDigest {
         text: archive.text(),
         source_digest: source_digest(&sources),
         units: kept,
@@ -193,43 +193,47 @@ pub fn plan(
         from: first.created_at,
         to: last.created_at,
         topics,
-        sha256: sha256(&bytes),
+        sha256: sha256_hex(&bytes),
         archive: bytes,
     })
 }
 
 /// The sources, each id once, oldest first. Of two sources with one id the older one is used, then
 /// the one whose text sorts first: the order of the arguments must not matter.
-fn ordered(sources: &[Source]) -> Vec<&Source> {
-    let mut by_id: BTreeMap<&str, &Source> = BTreeMap::new();
+fn oldest_first(sources: &[DistillSource]) -> Vec<&DistillSource> {
+    let mut by_id: BTreeMap<&str, &DistillSource> = BTreeMap::new();
     for source in sources {
         let kept = by_id.entry(source.id.as_str()).or_insert(source);
         if (source.created_at, &source.text) < (kept.created_at, &kept.text) {
             *kept = source;
         }
     }
-    let mut sources: Vec<&Source> = by_id.into_values().collect();
+    let mut sources: Vec<&DistillSource> = by_id.into_values().collect();
     sources.sort_by_key(|source| (source.created_at, source.id.as_str()));
     sources
 }
 
 /// A unit with its cost and the concepts that it covers.
-fn candidate(unit: &Unit, held: &[concepts::Held], tokens: &dyn Fn(&str) -> u64) -> Candidate {
+fn unit_candidate(
+    unit: &DigestUnit,
+    held: &[concepts::UnitConcept],
+    tokens: &dyn Fn(&str) -> u64,
+) -> UnitCandidate {
     // The line break is written, not read.
     let charge = tokens(&unit.text).saturating_mul(2).saturating_add(1);
-    Candidate {
-        charge,
+    UnitCandidate {
+        token_cost: charge,
         bytes: unit.text.len() + 1,
-        factor: cues::factor(&unit.text),
-        held: held.to_vec(),
+        memorability: cues::memorability_factor(&unit.text),
+        concepts: held.to_vec(),
     }
 }
 
 /// The picked units in the order of the text, and their total cost. The cost of a text is not the
 /// sum of the costs of its lines, so the whole is counted; if it is over the budget, the units
 /// picked last are dropped.
-fn within(
-    units: &[Unit],
+fn within_budget(
+    units: &[DigestUnit],
     mut picked: Vec<usize>,
     budget: u64,
     tokens: &dyn Fn(&str) -> u64,
@@ -257,10 +261,19 @@ fn within(
 }
 
 /// The reason why no unit could be kept.
-fn nothing_fits(candidates: &[Candidate], budget: u64, floor: u64, limits: &Limits) -> Refusal {
-    match candidates.iter().map(|candidate| candidate.charge).min() {
-        None => Refusal::NothingToDistill,
-        Some(least) if least > budget => Refusal::BudgetTooSmall {
+fn no_unit_error(
+    candidates: &[UnitCandidate],
+    budget: u64,
+    floor: u64,
+    limits: &DigestLimits,
+) -> DistillError {
+    match candidates
+        .iter()
+        .map(|candidate| candidate.token_cost)
+        .min()
+    {
+        None => DistillError::NothingToDistill,
+        Some(least) if least > budget => DistillError::BudgetTooSmall {
             budget,
             minimum: floor.max(least),
         },
@@ -271,12 +284,12 @@ fn nothing_fits(candidates: &[Candidate], budget: u64, floor: u64, limits: &Limi
                 .iter()
                 .any(|candidate| candidate.bytes <= limits.output_bytes_max.saturating_add(1)) =>
         {
-            Refusal::BudgetTooSmall {
+            DistillError::BudgetTooSmall {
                 budget,
                 minimum: budget + 1,
             }
         }
-        Some(_) => Refusal::OutputTooLarge {
+        Some(_) => DistillError::OutputTooLarge {
             limit: limits.output_bytes_max,
         },
     }
@@ -284,8 +297,8 @@ fn nothing_fits(candidates: &[Candidate], budget: u64, floor: u64, limits: &Limi
 
 /// The hash of ids and texts, with their lengths before them, so that no two sets have the same
 /// bytes.
-fn source_digest(sources: &[&Source]) -> String {
-    let mut sources: Vec<&&Source> = sources.iter().collect();
+fn source_digest(sources: &[&DistillSource]) -> String {
+    let mut sources: Vec<&&DistillSource> = sources.iter().collect();
     sources.sort_by_key(|source| source.id.as_str());
     let mut hash = Sha256::new();
     hash.update((sources.len() as u64).to_be_bytes());
@@ -299,7 +312,7 @@ fn source_digest(sources: &[&Source]) -> String {
     hex(&hash.finalize())
 }
 
-fn sha256(bytes: &[u8]) -> String {
+fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 

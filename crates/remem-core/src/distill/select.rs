@@ -4,37 +4,37 @@
 //! better of the greedy choice and the best single unit reaches at least (1 − 1/e)/2 of the optimum
 //! (Lin and Bilmes 2011).
 
-use super::concepts::Held;
+use super::concepts::UnitConcept;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// The gain of the first, second, … unit with a concept, in sixteenths of its weight; every further
 /// one gains as much as the last. A second occurrence counts much, because the same word rarely
 /// states the same thing twice.
-const SHARES: [u64; 4] = [16, 12, 2, 1];
+const REPEAT_SHARES: [u64; 4] = [16, 12, 2, 1];
 
 /// A unit that may be selected.
-pub(super) struct Candidate {
+pub(super) struct UnitCandidate {
     /// The number of tokens that keeping it costs.
-    pub charge: u64,
+    pub token_cost: u64,
     /// The number of bytes that it takes in the text.
     pub bytes: usize,
     /// The estimate how memorable it is, from [`super::cues`].
-    pub factor: u64,
+    pub memorability: u64,
     /// The concepts that it covers.
-    pub held: Vec<Held>,
+    pub concepts: Vec<UnitConcept>,
 }
 
 /// The indices of the selected units, in the order in which they were picked.
-pub(super) fn pick(
-    candidates: &[Candidate],
+pub(super) fn pick_units(
+    candidates: &[UnitCandidate],
     weights: &[u64],
     budget: u64,
     bytes_max: usize,
 ) -> Vec<usize> {
     let fresh = vec![0; weights.len()];
-    let fits = |candidate: &Candidate| {
-        candidate.charge <= budget && candidate.bytes <= bytes_max.saturating_add(1)
+    let fits = |candidate: &UnitCandidate| {
+        candidate.token_cost <= budget && candidate.bytes <= bytes_max.saturating_add(1)
     };
     let alone = |at: usize| gain(&candidates[at], weights, &fresh);
     let single = (0..candidates.len())
@@ -43,7 +43,7 @@ pub(super) fn pick(
     let Some(single) = single else {
         return Vec::new();
     };
-    let (picked, value) = greedy(candidates, weights, budget, bytes_max);
+    let (picked, value) = pick_greedily(candidates, weights, budget, bytes_max);
     // If no unit has any concept, the oldest one is selected.
     if picked.is_empty() || alone(single) > value {
         vec![single]
@@ -53,50 +53,50 @@ pub(super) fn pick(
 }
 
 /// A unit with its gain when it was last computed. Gains only shrink, so this is an upper bound.
-struct Offer {
+struct GainBound {
     gain: u64,
     charge: u64,
     at: usize,
 }
 
-impl Ord for Offer {
+impl Ord for GainBound {
     /// Compares gain per cost, exactly; the earlier unit is the greater one, so that no two are
     /// equal.
-    fn cmp(&self, other: &Offer) -> Ordering {
+    fn cmp(&self, other: &GainBound) -> Ordering {
         let ours = u128::from(self.gain) * u128::from(other.charge);
         let theirs = u128::from(other.gain) * u128::from(self.charge);
         ours.cmp(&theirs).then_with(|| other.at.cmp(&self.at))
     }
 }
 
-impl PartialOrd for Offer {
-    fn partial_cmp(&self, other: &Offer) -> Option<Ordering> {
+impl PartialOrd for GainBound {
+    fn partial_cmp(&self, other: &GainBound) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Offer {
-    fn eq(&self, other: &Offer) -> bool {
+impl PartialEq for GainBound {
+    fn eq(&self, other: &GainBound) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Offer {}
+impl Eq for GainBound {}
 
 /// Picks units by gain per cost while they fit; returns them with their total gain.
-fn greedy(
-    candidates: &[Candidate],
+fn pick_greedily(
+    candidates: &[UnitCandidate],
     weights: &[u64],
     budget: u64,
     bytes_max: usize,
 ) -> (Vec<usize>, u64) {
     let mut covered = vec![0; weights.len()];
-    let offer = |at: usize, covered: &[usize]| Offer {
+    let offer = |at: usize, covered: &[usize]| GainBound {
         gain: gain(&candidates[at], weights, covered),
-        charge: candidates[at].charge,
+        charge: candidates[at].token_cost,
         at,
     };
-    let mut offers: BinaryHeap<Offer> = (0..candidates.len())
+    let mut offers: BinaryHeap<GainBound> = (0..candidates.len())
         .map(|at| offer(at, &covered))
         .collect();
     let mut picked = Vec::new();
@@ -106,7 +106,7 @@ fn greedy(
     let mut bytes_left = bytes_max.saturating_add(1);
     while let Some(best) = offers.pop() {
         let candidate = &candidates[best.at];
-        if candidate.charge > tokens_left || candidate.bytes > bytes_left {
+        if candidate.token_cost > tokens_left || candidate.bytes > bytes_left {
             continue;
         }
         let now = offer(best.at, &covered);
@@ -117,11 +117,11 @@ fn greedy(
             offers.push(now);
             continue;
         }
-        tokens_left -= candidate.charge;
+        tokens_left -= candidate.token_cost;
         bytes_left -= candidate.bytes;
         value = value.saturating_add(now.gain);
         candidate
-            .held
+            .concepts
             .iter()
             .for_each(|held| covered[held.concept] += 1);
         picked.push(best.at);
@@ -130,31 +130,34 @@ fn greedy(
 }
 
 /// The gain of a unit over the concepts that are already covered.
-fn gain(candidate: &Candidate, weights: &[u64], covered: &[usize]) -> u64 {
-    let share = |times: usize| SHARES[times.min(SHARES.len() - 1)];
+fn gain(candidate: &UnitCandidate, weights: &[u64], covered: &[usize]) -> u64 {
+    let share = |times: usize| REPEAT_SHARES[times.min(REPEAT_SHARES.len() - 1)];
     let sum: u64 = candidate
-        .held
+        .concepts
         .iter()
-        .map(|held| weights[held.concept] * held.part * share(covered[held.concept]))
+        .map(|held| weights[held.concept] * held.sixteenths * share(covered[held.concept]))
         .sum();
-    sum.saturating_mul(candidate.factor)
+    sum.saturating_mul(candidate.memorability)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cues::ONE;
+    use super::super::cues::FACTOR_ONE;
     use super::*;
 
-    fn candidate(charge: u64, concepts: &[usize]) -> Candidate {
+    fn candidate(charge: u64, concepts: &[usize]) -> UnitCandidate {
         let held = concepts
             .iter()
-            .map(|&concept| Held { concept, part: 16 })
+            .map(|&concept| UnitConcept {
+                concept,
+                sixteenths: 16,
+            })
             .collect();
-        Candidate {
-            charge,
+        UnitCandidate {
+            token_cost: charge,
             bytes: 10,
-            factor: ONE,
-            held,
+            memorability: FACTOR_ONE,
+            concepts: held,
         }
     }
 
@@ -166,8 +169,8 @@ mod tests {
             candidate(10, &[1]),
             candidate(40, &[2]),
         ];
-        assert_eq!(pick(&candidates, &[100; 3], 20, 1_000), [0, 2]);
-        assert_eq!(pick(&candidates, &[100; 3], 30, 1_000), [0, 2, 1]);
+        assert_eq!(pick_units(&candidates, &[100; 3], 20, 1_000), [0, 2]);
+        assert_eq!(pick_units(&candidates, &[100; 3], 30, 1_000), [0, 2, 1]);
     }
 
     #[test]
@@ -175,27 +178,30 @@ mod tests {
         let candidates = [candidate(1, &[0]), candidate(100, &[1])];
         // The first unit has the greater gain for its cost and leaves no room for the second, whose
         // gain is greater.
-        assert_eq!(pick(&candidates, &[10, 500], 100, 1_000), [1]);
+        assert_eq!(pick_units(&candidates, &[10, 500], 100, 1_000), [1]);
     }
 
     #[test]
     fn both_limits_hold() {
-        let candidates: Vec<Candidate> = (0..10).map(|at| candidate(5, &[at])).collect();
-        assert_eq!(pick(&candidates, &[7; 10], 24, 1_000).len(), 4);
+        let candidates: Vec<UnitCandidate> = (0..10).map(|at| candidate(5, &[at])).collect();
+        assert_eq!(pick_units(&candidates, &[7; 10], 24, 1_000).len(), 4);
         // Three lines of nine bytes with two line breaks are 29.
-        assert_eq!(pick(&candidates, &[7; 10], 1_000, 29).len(), 3);
-        assert_eq!(pick(&candidates, &[7; 10], 1_000, 28).len(), 2);
-        assert_eq!(pick(&candidates, &[7; 10], 4, 1_000), [] as [usize; 0]);
+        assert_eq!(pick_units(&candidates, &[7; 10], 1_000, 29).len(), 3);
+        assert_eq!(pick_units(&candidates, &[7; 10], 1_000, 28).len(), 2);
+        assert_eq!(
+            pick_units(&candidates, &[7; 10], 4, 1_000),
+            [] as [usize; 0]
+        );
     }
 
     #[test]
     fn units_that_tell_nothing_are_left_out_unless_there_is_nothing_else() {
         assert_eq!(
-            pick(&[candidate(5, &[]), candidate(5, &[0])], &[7], 100, 1_000),
+            pick_units(&[candidate(5, &[]), candidate(5, &[0])], &[7], 100, 1_000),
             [1]
         );
         assert_eq!(
-            pick(&[candidate(5, &[]), candidate(5, &[])], &[], 100, 1_000),
+            pick_units(&[candidate(5, &[]), candidate(5, &[])], &[], 100, 1_000),
             [0]
         );
     }

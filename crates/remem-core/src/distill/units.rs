@@ -11,7 +11,7 @@ const RUN_BYTES_MAX: usize = 320;
 
 /// A verbatim part of a source.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Unit {
+pub struct DigestUnit {
     /// The id of the source.
     pub source: String,
     /// The index of the unit in its source, from 0.
@@ -23,7 +23,7 @@ pub struct Unit {
     pub text: String,
 }
 
-impl std::fmt::Debug for Unit {
+impl std::fmt::Debug for DigestUnit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -34,16 +34,16 @@ impl std::fmt::Debug for Unit {
 }
 
 /// Splits a source into units. A blank one has none.
-pub(super) fn split(source: &str, text: &str) -> Vec<Unit> {
+pub(super) fn split_text(source: &str, text: &str) -> Vec<DigestUnit> {
     let spans = if text.trim().len() <= WHOLE_BYTES_MAX {
         vec![(0, text.len())]
     } else {
-        runs(text)
+        sentence_runs(text)
     };
     let spans = spans
         .into_iter()
-        .filter_map(|(start, end)| trimmed(text, start, end));
-    let unit = |(index, (start, end)): (usize, (usize, usize))| Unit {
+        .filter_map(|(start, end)| trim_span(text, start, end));
+    let unit = |(index, (start, end)): (usize, (usize, usize))| DigestUnit {
         source: source.to_owned(),
         index: u32::try_from(index).unwrap_or(u32::MAX),
         start,
@@ -54,7 +54,7 @@ pub(super) fn split(source: &str, text: &str) -> Vec<Unit> {
 }
 
 /// The span without white space at its ends.
-fn trimmed(text: &str, start: usize, end: usize) -> Option<(usize, usize)> {
+fn trim_span(text: &str, start: usize, end: usize) -> Option<(usize, usize)> {
     let part = &text[start..end];
     let start = start + (part.len() - part.trim_start().len());
     let length = part.trim().len();
@@ -62,11 +62,11 @@ fn trimmed(text: &str, start: usize, end: usize) -> Option<(usize, usize)> {
 }
 
 /// Joins neighbouring sentences while they stay short; never across a line break.
-fn runs(text: &str) -> Vec<(usize, usize)> {
+fn sentence_runs(text: &str) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for (start, end) in sentences(text)
         .into_iter()
-        .flat_map(|(start, end)| pieces(text, start, end))
+        .flat_map(|(start, end)| split_long(text, start, end))
     {
         match runs.last_mut() {
             Some(run) if end - run.0 <= RUN_BYTES_MAX && !text[run.0..start].ends_with('\n') => {
@@ -104,13 +104,13 @@ pub(super) fn sentences(text: &str) -> Vec<(usize, usize)> {
 
 /// Splits a sentence that is too long for one unit at white space or, where there is none, at any
 /// character.
-fn pieces(text: &str, start: usize, end: usize) -> Vec<(usize, usize)> {
+fn split_long(text: &str, start: usize, end: usize) -> Vec<(usize, usize)> {
     let mut pieces = Vec::new();
     let mut at = start;
     while end - at > WHOLE_BYTES_MAX {
-        let most = boundary(text, at + WHOLE_BYTES_MAX);
+        let most = floor_char_boundary(text, at + WHOLE_BYTES_MAX);
         // A cut in the first half would leave crumbs.
-        let from = boundary(text, at + WHOLE_BYTES_MAX / 2);
+        let from = floor_char_boundary(text, at + WHOLE_BYTES_MAX / 2);
         let cut = text[from..most]
             .rfind(char::is_whitespace)
             .map_or(most, |space| from + space);
@@ -122,7 +122,7 @@ fn pieces(text: &str, start: usize, end: usize) -> Vec<(usize, usize)> {
 }
 
 /// The last character boundary that is not after `at`.
-fn boundary(text: &str, at: usize) -> usize {
+fn floor_char_boundary(text: &str, at: usize) -> usize {
     (0..=at)
         .rev()
         .find(|&at| text.is_char_boundary(at))
@@ -134,7 +134,10 @@ mod tests {
     use super::*;
 
     fn texts(text: &str) -> Vec<String> {
-        split("a", text).into_iter().map(|unit| unit.text).collect()
+        split_text("a", text)
+            .into_iter()
+            .map(|unit| unit.text)
+            .collect()
     }
 
     #[test]
@@ -165,7 +168,7 @@ mod tests {
     #[test]
     fn long_texts_are_cut_into_short_runs_of_whole_sentences() {
         let text = "This sentence has exactly so many letters. ".repeat(40);
-        let units = split("a", &text);
+        let units = split_text("a", &text);
         assert!(units.len() > 4, "{}", units.len());
         for unit in &units {
             assert!(
@@ -186,7 +189,7 @@ mod tests {
             "word ".repeat(2_000),
             "x\u{2003}".repeat(3_000),
         ] {
-            let units = split("a", &text);
+            let units = split_text("a", &text);
             assert!(units.len() > 2 && units.iter().all(|unit| unit.text.len() <= WHOLE_BYTES_MAX));
             let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
             assert_eq!(

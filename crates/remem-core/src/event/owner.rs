@@ -2,7 +2,7 @@
 //! is listed, so that the compiler demands a decision for a new one.
 
 use super::EventBody;
-use crate::ids::owner_of;
+use crate::ids::owner_in_name;
 
 impl EventBody {
     /// The memory that the event concerns, if it concerns one.
@@ -66,10 +66,10 @@ impl EventBody {
     #[must_use]
     pub fn owner(&self) -> Option<&str> {
         match self {
-            EventBody::HeartbeatEvaluated(payload) => owner_of(&payload.heartbeat_id),
-            EventBody::HeartbeatStateChanged(payload) => owner_of(&payload.heartbeat_id),
+            EventBody::HeartbeatEvaluated(payload) => owner_in_name(&payload.heartbeat_id),
+            EventBody::HeartbeatStateChanged(payload) => owner_in_name(&payload.heartbeat_id),
             EventBody::RunStarted(payload) => payload.only_for.as_deref(),
-            other => other.memory_ref().and_then(owner_of),
+            other => other.memory_ref().and_then(owner_in_name),
         }
     }
 }

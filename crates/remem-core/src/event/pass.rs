@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The payload of `memory.retired` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Retired {
+pub struct EntryRetired {
     pub memory_ref: String,
     /// The entry that is no longer part of the memory.
     pub memory_id: String,

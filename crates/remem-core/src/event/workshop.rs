@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// when they are read: their bytes are part of the hash chain and cannot be rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Linked {
+pub struct EntryLinked {
     pub memory_ref: String,
     pub memory_id: String,
 }

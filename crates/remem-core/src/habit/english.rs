@@ -10,7 +10,7 @@ pub(super) const OPENERS: &[&str] = &[
 
 /// Phrases that make a sentence hold beyond its moment.
 #[rustfmt::skip]
-pub(super) const STANDING: &[&str] = &[
+pub(super) const LASTING_PHRASES: &[&str] = &[
     "as a matter of principle", "as a rule", "by default", "from here on", "from here on out", "from now on", "from this point on",
     "going forward", "henceforth",
 ];
@@ -54,9 +54,10 @@ pub(super) const ADVERBS: &[&str] = &[
     "usually",
 ];
 /// Adverbs that say that an action is customary.
-pub(super) const CUSTOM: &[&str] = &["generally", "normally", "often", "typically", "usually"];
+pub(super) const CUSTOM_ADVERBS: &[&str] =
+    &["generally", "normally", "often", "typically", "usually"];
 /// Forms that state a preference.
-pub(super) const PREFER: &[&str] = &[
+pub(super) const PREFERENCE_PHRASES: &[&str] = &[
     "i'd prefer",
     "i'd rather",
     "prefer",
@@ -67,7 +68,7 @@ pub(super) const PREFER: &[&str] = &[
     "would rather",
 ];
 /// Verbs of presentation and delivery: they say how a thing looks, or where it goes.
-pub(super) const SHAPING: &[&str] = &[
+pub(super) const PRESENTATION_VERBS: &[&str] = &[
     "deliver", "display", "export", "format", "post", "present", "render", "save", "send", "share",
     "show", "write",
 ];
@@ -81,7 +82,7 @@ pub(super) const COMMANDS: &[&str] = &[
 
 /// Words that cannot be a command or prohibition: states, pronouns, forms of "be".
 #[rustfmt::skip]
-pub(super) const NO_DEEDS: &[&str] = &[
+pub(super) const NOT_ACTIONS: &[&str] = &[
     "a", "again", "am", "an", "and", "anything", "are", "at", "been", "being", "better", "but", "can", "cannot", "can't", "could", "did",
     "easy", "ever", "for", "from", "good", "great", "had", "happy", "has", "have", "he", "i", "if", "i'll", "i'm", "in", "into", "is",
     "it", "it's", "liked", "loved", "may", "might", "mind", "more", "my", "nice", "not", "of", "on", "one", "or", "our", "she", "should",
@@ -91,26 +92,26 @@ pub(super) const NO_DEEDS: &[&str] = &[
 
 /// Verbs after "don't" that make no rule: reassurances and states.
 #[rustfmt::skip]
-pub(super) const NOT_FORBIDDEN: &[&str] = &[
+pub(super) const REASSURANCE_VERBS: &[&str] = &[
     "agree", "believe", "bother", "care", "feel", "forget", "get", "guess", "hesitate", "hope", "know", "like", "matter", "need", "panic", "recall", "remember", "see",
     "seem", "think", "understand", "wait", "worry",
 ];
 
 /// Words that begin a definite object: one thing at hand rather than all of its kind.
-pub(super) const DEFINITE: &[&str] = &[
+pub(super) const DEFINITE_WORDS: &[&str] = &[
     "her", "him", "it", "me", "that", "the", "them", "these", "this", "those", "us",
 ];
 
 /// Finite verbs of a statement of fact.
 #[rustfmt::skip]
-pub(super) const FINITE: &[&str] = &[
+pub(super) const FINITE_VERBS: &[&str] = &[
     "am", "are", "aren't", "did", "does", "failed", "fails", "had", "has", "have", "is", "isn't", "needs", "passed", "passes", "takes",
     "took", "was", "wasn't", "went", "were", "will", "works", "would",
 ];
 
 /// Words that may begin an object.
 #[rustfmt::skip]
-pub(super) const OBJECTS: &[&str] = &[
+pub(super) const OBJECT_OPENERS: &[&str] = &[
     "a", "all", "an", "any", "both", "each", "every", "everything", "her", "him", "his", "it", "its", "me", "my", "new", "no", "old",
     "only", "our", "out", "some", "that", "the", "their", "them", "these", "this", "those", "to", "up", "us", "with", "your",
 ];
@@ -138,7 +139,7 @@ pub(super) const NOUN_VERBS: &[&str] = &[
 
 /// Past forms that do not end in "ed".
 #[rustfmt::skip]
-pub(super) const PAST: &[&str] = &[
+pub(super) const PAST_FORMS: &[&str] = &[
     "asked", "ate", "became", "began", "bought", "broke", "brought", "built", "called", "came", "caught", "chose", "did", "didn't", "drew",
     "drove", "ended", "fell", "felt", "fixed", "forgot", "found", "gave", "got", "grew", "had", "heard", "held", "kept", "knew", "led", "left",
     "lost", "made", "meant", "met", "moved", "paid", "ran", "said", "sat", "saw", "sent", "slept", "sold", "spent", "spoke", "stood", "taught",

@@ -25,17 +25,17 @@ pub(crate) struct Word {
 pub(crate) struct Sentence<'a> {
     pub text: &'a str,
     pub words: Vec<Word>,
-    pub question: bool,
+    pub is_question: bool,
     /// Whether it begins with a quotation mark, and so quotes another writer.
-    pub quoted: bool,
+    pub is_quoted: bool,
 }
 
 impl<'a> Sentence<'a> {
     /// Reads the whole text as one sentence; `None` if it has no words or too many.
-    pub fn read(text: &'a str) -> Option<Sentence<'a>> {
-        let text = unbulleted(text.trim());
+    pub fn parse(text: &'a str) -> Option<Sentence<'a>> {
+        let text = strip_bullet(text.trim());
         let mut words: Vec<Word> = Vec::new();
-        for (start, chunk) in chunks(text) {
+        for (start, chunk) in words_with_offsets(text) {
             let opened = chunk.trim_start_matches(MARKS);
             let core = opened.trim_end_matches(MARKS);
             let tail = if core.is_empty() {
@@ -52,7 +52,7 @@ impl<'a> Sentence<'a> {
                 continue;
             }
             let start = start + chunk.len() - opened.len();
-            let mark = tail.chars().find(|mark| PARTING.contains(mark));
+            let mark = tail.chars().find(|mark| SEPARATING_MARKS.contains(mark));
             words.push(Word {
                 text: core.to_lowercase().replace('’', "'"),
                 start,
@@ -65,8 +65,8 @@ impl<'a> Sentence<'a> {
         fits.then(|| Sentence {
             text,
             words,
-            question,
-            quoted: text.starts_with(['"', '“', '„', '«', '`']),
+            is_question: question,
+            is_quoted: text.starts_with(['"', '“', '„', '«', '`']),
         })
     }
 
@@ -76,20 +76,20 @@ impl<'a> Sentence<'a> {
     }
 
     /// The number of words of the longest of `phrases` at an index, without a mark inside.
-    pub fn any(&self, at: usize, phrases: &[&str]) -> Option<usize> {
+    pub fn longest_phrase_at(&self, at: usize, phrases: &[&str]) -> Option<usize> {
         phrases
             .iter()
-            .filter_map(|phrase| self.phrase(at, phrase))
+            .filter_map(|phrase| self.phrase_len_at(at, phrase))
             .max()
     }
 
     /// Whether one of `phrases` occurs anywhere from an index on.
-    pub fn has(&self, from: usize, phrases: &[&str]) -> bool {
-        (from..self.words.len()).any(|at| self.any(at, phrases).is_some())
+    pub fn contains_any(&self, from: usize, phrases: &[&str]) -> bool {
+        (from..self.words.len()).any(|at| self.longest_phrase_at(at, phrases).is_some())
     }
 
     /// The first index from `from` on that has one of `words`.
-    pub fn find(&self, from: usize, words: &[&str]) -> Option<usize> {
+    pub fn find_word(&self, from: usize, words: &[&str]) -> Option<usize> {
         (from..self.words.len()).find(|at| words.contains(&self.word(*at)))
     }
 
@@ -107,7 +107,7 @@ impl<'a> Sentence<'a> {
     }
 
     /// The number of words of a phrase, if it is at an index without a mark inside.
-    fn phrase(&self, at: usize, phrase: &str) -> Option<usize> {
+    fn phrase_len_at(&self, at: usize, phrase: &str) -> Option<usize> {
         let mut count = 0;
         for part in phrase.split(' ') {
             let separated = count > 0
@@ -127,19 +127,19 @@ impl<'a> Sentence<'a> {
 /// The sentences of a text that its writer wrote, in order.
 pub(crate) fn sentences(text: &str) -> Vec<Sentence<'_>> {
     let mut found = Vec::new();
-    for block in own_blocks(text) {
+    for block in unquoted_blocks(text) {
         let mut start = 0;
-        for end in ends(block) {
-            found.extend(Sentence::read(&block[start..end]));
+        for end in sentence_ends(block) {
+            found.extend(Sentence::parse(&block[start..end]));
             start = end;
         }
-        found.extend(Sentence::read(&block[start..]));
+        found.extend(Sentence::parse(&block[start..]));
     }
     found
 }
 
 /// The runs of lines outside code fences that are not quoted.
-fn own_blocks(text: &str) -> Vec<&str> {
+fn unquoted_blocks(text: &str) -> Vec<&str> {
     let mut blocks = Vec::new();
     let mut start = 0;
     let mut at = 0;
@@ -163,7 +163,7 @@ fn own_blocks(text: &str) -> Vec<&str> {
 
 /// The offsets at which sentences end: at a closing mark before white space, and at line breaks
 /// that do not wrap a paragraph.
-fn ends(block: &str) -> Vec<usize> {
+fn sentence_ends(block: &str) -> Vec<usize> {
     let mut ends = Vec::new();
     let mut line = 0;
     for (at, c) in block.char_indices() {
@@ -173,7 +173,7 @@ fn ends(block: &str) -> Vec<usize> {
             next.is_none_or(|next| next.is_whitespace() || ['"', '”', ')', '\''].contains(&next));
         match c {
             '!' | '?' | ';' if closes => ends.push(after),
-            '.' if closes && !abbreviates(&block[..at]) => ends.push(after),
+            '.' if closes && !ends_in_abbreviation(&block[..at]) => ends.push(after),
             '\n' => {
                 let wrapped = block[line..at].chars().count() >= WRAPPED_CHARS_MIN
                     && next.is_some_and(char::is_lowercase);
@@ -187,7 +187,7 @@ fn ends(block: &str) -> Vec<usize> {
 }
 
 /// Whether a full stop ends an abbreviation rather than a sentence.
-fn abbreviates(before: &str) -> bool {
+fn ends_in_abbreviation(before: &str) -> bool {
     let word = before
         .rsplit(|c: char| c.is_whitespace() || c == '(')
         .next()
@@ -196,14 +196,14 @@ fn abbreviates(before: &str) -> bool {
 }
 
 /// The words of a text between white space, with their offsets.
-fn chunks(text: &str) -> impl Iterator<Item = (usize, &str)> {
+fn words_with_offsets(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let base = text.as_ptr() as usize;
     text.split_whitespace()
         .map(move |chunk| (chunk.as_ptr() as usize - base, chunk))
 }
 
 /// The text without a bullet in front.
-fn unbulleted(text: &str) -> &str {
+fn strip_bullet(text: &str) -> &str {
     let rest = text.trim_start_matches(['-', '*', '•', '–', '—']);
     if rest.len() < text.len() && rest.starts_with(char::is_whitespace) {
         rest.trim_start()
@@ -218,7 +218,7 @@ const MARKS: &[char] = &[
     '«', '»', '*', '`', '…', '–', '—', '-',
 ];
 /// Marks that separate a word from the next one.
-const PARTING: &[char] = &['.', ',', ';', ':', '!', '?', ')', '–', '—', '…'];
+const SEPARATING_MARKS: &[char] = &['.', ',', ';', ':', '!', '?', ')', '–', '—', '…'];
 const ABBREVIATIONS: &[&str] = &[
     "approx", "dr", "e.g", "etc", "i.e", "incl", "mr", "mrs", "ms", "no", "resp", "st", "vs",
 ];
@@ -264,14 +264,14 @@ mod tests {
         assert_eq!(split("```\nnever closed"), [""; 0]);
         let quoted: Vec<bool> = sentences("\"Always pay,\" it says. I do")
             .iter()
-            .map(|sentence| sentence.quoted)
+            .map(|sentence| sentence.is_quoted)
             .collect();
         assert_eq!(quoted, [true, false]);
     }
 
     #[test]
     fn words_know_their_places_and_marks() {
-        let sentence = Sentence::read("From now on, use “C#” – don’t ask").unwrap();
+        let sentence = Sentence::parse("From now on, use “C#” – don’t ask").unwrap();
         let words: Vec<(&str, Option<char>)> = sentence
             .words
             .iter()
@@ -292,11 +292,13 @@ mod tests {
         assert_eq!(sentence.slice(3, 5), "use “C#");
         assert_eq!(
             (
-                sentence.any(0, &["from now on", "from"]),
-                sentence.any(2, &["on use"])
+                sentence.longest_phrase_at(0, &["from now on", "from"]),
+                sentence.longest_phrase_at(2, &["on use"])
             ),
             (Some(3), None)
         );
-        assert!(Sentence::read(&"word ".repeat(121)).is_none() && Sentence::read("- …").is_none());
+        assert!(
+            Sentence::parse(&"word ".repeat(121)).is_none() && Sentence::parse("- …").is_none()
+        );
     }
 }

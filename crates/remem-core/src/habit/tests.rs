@@ -107,19 +107,19 @@ const NEITHER: &[&str] = &[
 fn wrong<'a>(table: &[&'a str], expected: Option<Habit>) -> Vec<&'a str> {
     table
         .iter()
-        .filter(|text| habit(&Sentence::read(text).unwrap()) != expected)
+        .filter(|text| classify_habit(&Sentence::parse(text).unwrap()) != expected)
         .copied()
         .collect()
 }
 
 #[test]
 fn what_is_stated_for_good() {
-    assert_eq!(wrong(STATED, Some(Habit::Stated)), [""; 0]);
+    assert_eq!(wrong(STATED, Some(Habit::Lasting)), [""; 0]);
 }
 
 #[test]
 fn what_is_asked_or_told_of_custom() {
-    assert_eq!(wrong(PLAIN, Some(Habit::Plain)), [""; 0]);
+    assert_eq!(wrong(PLAIN, Some(Habit::Casual)), [""; 0]);
 }
 
 #[test]

@@ -1,47 +1,52 @@
 //! clock: reads times of day: "at 5pm", "17:30", "half past nine", "noon", "tonight", "in the
 //! morning". It does not decide on which day.
 
-use super::language::{Language, Times};
+use super::language::{Language, TimeWords};
 use super::sentence::{Gap, Sentence};
-use super::when::{Hit, Read, Zone, counts, named};
+use super::when::{ReadResult, TimeHit, ZoneReference, is_noun, longest_name};
 
 /// A time of day as far as its own words determine it.
-struct Told {
+struct ClockTime {
     /// The number of words that state it.
     len: usize,
     hour: i8,
     minute: i8,
     /// Whether twelve hours later is ruled out.
-    sure: bool,
+    is_certain: bool,
 }
 
 /// Reads a time of day at a word. `adjacent` says that a day comes right before it.
-pub(super) fn read(sentence: &Sentence, at: usize, language: &Language, adjacent: bool) -> Read {
+pub(super) fn read_time_of_day(
+    sentence: &Sentence,
+    at: usize,
+    language: &Language,
+    adjacent: bool,
+) -> ReadResult {
     let times = &language.times;
-    let marked = sentence.any(at, times.at).unwrap_or(0);
+    let marked = sentence.longest_phrase_at(at, times.at).unwrap_or(0);
     let start = at + marked;
     let name = || {
-        named(sentence, start, times.named_hours).map(|(len, hour)| Told {
+        longest_name(sentence, start, times.named_hours).map(|(len, hour)| ClockTime {
             len,
             hour,
             minute: 0,
-            sure: true,
+            is_certain: true,
         })
     };
     let spoken = name()
-        .or_else(|| fraction(sentence, start, times))
-        .or_else(|| digits(sentence, start, marked > 0, adjacent, language))
-        .or_else(|| spelt(sentence, start, language).filter(|_| marked > 0))?;
-    let (zone_len, zone) = zone(sentence, start + spoken.len, language);
-    let Told {
+        .or_else(|| fractional_hour(sentence, start, times))
+        .or_else(|| digit_time(sentence, start, marked > 0, adjacent, language))
+        .or_else(|| spelled_hour(sentence, start, language).filter(|_| marked > 0))?;
+    let (zone_len, zone) = read_zone(sentence, start + spoken.len, language);
+    let ClockTime {
         len,
         hour,
         minute,
-        sure,
+        is_certain: sure,
     } = spoken;
     Some((
         marked + len + zone_len,
-        Some(Hit::Clock {
+        Some(TimeHit::Clock {
             hour,
             minute,
             sure,
@@ -51,38 +56,38 @@ pub(super) fn read(sentence: &Sentence, at: usize, language: &Language, adjacent
 }
 
 /// "half past nine", "quarter to 5".
-fn fraction(sentence: &Sentence, at: usize, times: &Times) -> Option<Told> {
-    let (len, minutes) = named(sentence, at, times.fractions)?;
+fn fractional_hour(sentence: &Sentence, at: usize, times: &TimeWords) -> Option<ClockTime> {
+    let (len, minutes) = longest_name(sentence, at, times.fractions)?;
     let word = sentence.word(at + len)?;
     let hour = hour_and_minute(word)
         .map(|(hour, _)| hour)
-        .or_else(|| spelt_hour(word, times))?;
+        .or_else(|| hour_by_name(word, times))?;
     let all = (i16::from(hour) * 60 + i16::from(minutes)).rem_euclid(24 * 60);
     let part = |value: i16| i8::try_from(value).ok();
-    Some(Told {
+    Some(ClockTime {
         len: len + 1,
         hour: part(all / 60)?,
         minute: part(all % 60)?,
-        sure: hour > 12,
+        is_certain: hour > 12,
     })
 }
 
 /// "at nine": an hour in words, if nothing follows that it could count.
-fn spelt(sentence: &Sentence, at: usize, language: &Language) -> Option<Told> {
-    let hour = spelt_hour(sentence.word(at)?, &language.times)?;
+fn spelled_hour(sentence: &Sentence, at: usize, language: &Language) -> Option<ClockTime> {
+    let hour = hour_by_name(sentence.word(at)?, &language.times)?;
     let o_clock = sentence
         .word(at + 1)
         .is_some_and(|word| language.times.o_clock.contains(&word));
-    (o_clock || !counts(sentence, at + 1, language)).then_some(Told {
+    (o_clock || !is_noun(sentence, at + 1, language)).then_some(ClockTime {
         len: 1 + usize::from(o_clock),
         hour,
         minute: 0,
-        sure: false,
+        is_certain: false,
     })
 }
 
 /// The hour that a word for a number names.
-fn spelt_hour(word: &str, times: &Times) -> Option<i8> {
+fn hour_by_name(word: &str, times: &TimeWords) -> Option<i8> {
     let (_, value) = times.numbers.iter().find(|(name, _)| *name == word)?;
     // "One" is left out, because it is a pronoun and an article as well.
     i8::try_from(*value)
@@ -91,13 +96,13 @@ fn spelt_hour(word: &str, times: &Times) -> Option<i8> {
 }
 
 /// "5pm", "5:30 pm", "17:30", and after a word such as "at" also "9".
-fn digits(
+fn digit_time(
     sentence: &Sentence,
     at: usize,
     marked: bool,
     adjacent: bool,
     language: &Language,
-) -> Option<Told> {
+) -> Option<ClockTime> {
     let times = &language.times;
     let word = sentence.word(at)?;
     let half = |names: &[&'static str]| {
@@ -124,13 +129,15 @@ fn digits(
     let len = 1 + usize::from(pm.is_some() && glued.is_none()) + usize::from(o_clock);
     let beside = adjacent
         || apart.is_some_and(|word| language.is_calendar(word))
-        || sentence.any_before(at, times.prepositions).is_some();
+        || sentence
+            .longest_phrase_before(at, times.prepositions)
+            .is_some();
     let precise = digits.contains(':') && (marked || beside);
     // A bare number is an hour only if nothing follows that it could count.
-    let zoned = zone(sentence, at + len, language).0 > 0;
+    let zoned = read_zone(sentence, at + len, language).0 > 0;
     let dated = apart.is_some_and(|word| language.month(word).is_some());
     let bare =
-        marked && minute.is_none() && !dated && (zoned || !counts(sentence, at + 1, language));
+        marked && minute.is_none() && !dated && (zoned || !is_noun(sentence, at + 1, language));
     if pm.is_none() && !precise && !o_clock && !bare {
         return None;
     }
@@ -144,26 +151,26 @@ fn digits(
         || hour > 12
         || digits.starts_with('0')
         || digits.contains(':') && digits.len() == 5;
-    Some(Told {
+    Some(ClockTime {
         len,
         hour,
         minute: minute.unwrap_or(0),
-        sure,
+        is_certain: sure,
     })
 }
 
 /// The time zone named at a word, and the number of its words; no words for the speaker's own zone.
-fn zone(sentence: &Sentence, at: usize, language: &Language) -> (usize, Zone) {
+fn read_zone(sentence: &Sentence, at: usize, language: &Language) -> (usize, ZoneReference) {
     let word = sentence
         .word(at)
         .filter(|_| sentence.gap(at) != Gap::Break)
         .unwrap_or_default();
     if language.times.utc.contains(&word) {
-        (1, Zone::Utc)
+        (1, ZoneReference::Utc)
     } else if language.times.zones.contains(&word) {
-        (1, Zone::Unknown)
+        (1, ZoneReference::Unknown)
     } else {
-        (0, Zone::Own)
+        (0, ZoneReference::Own)
     }
 }
 
@@ -185,12 +192,20 @@ fn hour_and_minute(digits: &str) -> Option<(i8, Option<i8>)> {
 }
 
 /// Reads a part of the day: "tonight", "EOD"; "in the morning"; "morning" after a day.
-pub(super) fn part(sentence: &Sentence, at: usize, language: &Language, adjacent: bool) -> Read {
+pub(super) fn read_part_of_day(
+    sentence: &Sentence,
+    at: usize,
+    language: &Language,
+    adjacent: bool,
+) -> ReadResult {
     let times = &language.times;
-    if let Some((len, hour)) = named(sentence, at, times.today_at) {
-        return Some((len, Some(Hit::Part { hour, today: true })));
+    if let Some((len, hour)) = longest_name(sentence, at, times.today_at) {
+        return Some((len, Some(TimeHit::PartOfDay { hour, today: true })));
     }
-    let marked = sentence.any(at, times.in_the).unwrap_or(0);
-    let (len, hour) = named(sentence, at + marked, times.parts)?;
-    (marked > 0 || adjacent).then_some((marked + len, Some(Hit::Part { hour, today: false })))
+    let marked = sentence.longest_phrase_at(at, times.in_the).unwrap_or(0);
+    let (len, hour) = longest_name(sentence, at + marked, times.parts_of_day)?;
+    (marked > 0 || adjacent).then_some((
+        marked + len,
+        Some(TimeHit::PartOfDay { hour, today: false }),
+    ))
 }

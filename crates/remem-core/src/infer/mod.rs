@@ -26,49 +26,51 @@ mod when;
 
 /// Calendar names and date arithmetic for other modules that read times out of texts (`recall`).
 pub(crate) mod calendar {
-    pub(crate) use super::days::{first_of, month_day};
-    pub(crate) use super::language::Unit;
+    pub(crate) use super::days::{first_day_of_period, month_day};
+    pub(crate) use super::language::CalendarUnit;
     pub(crate) use super::language::english::ENGLISH;
-    pub(crate) use super::moment::instant;
+    pub(crate) use super::moment::first_instant_at;
     pub(crate) use super::sentence::{Gap, Sentence, sentences};
-    pub(crate) use super::when::{Context, Day, Hit, amount, counts, iso, moved};
+    pub(crate) use super::when::{
+        DayReference, TimeContext, TimeHit, add_units, is_noun, iso_time, read_amount,
+    };
 }
 
 use crate::ids::Timestamp;
-use cue::{Class, Cue, Ground};
+use cue::{Cue, CueContext, CueKind};
 use language::Language;
 use language::english::ENGLISH;
 use moment::Moment;
-use predicate::Clause;
+use predicate::ConditionClause;
 use sentence::Sentence;
 use std::ops::Range;
-use when::{Context, Found};
+use when::{TimeContext, TimeMention};
 
 /// The version of the rules and the tables. Any change of their results gets a new version.
-pub const RULES: &str = "remem-infer-1";
+pub const INFER_RULES: &str = "remem-infer-1";
 /// The confidence from which on a trusted promise needs no confirmation.
-pub const ARM_AT: u8 = 70;
+pub const ARM_CONFIDENCE_MIN: u8 = 70;
 /// The confidence below which a promise is dropped rather than put up for confirmation.
-pub const CONFIRM_AT: u8 = 40;
+pub const CONFIRM_CONFIDENCE_MIN: u8 = 40;
 /// The refusal code of a promise whose time is beyond the horizon.
 pub const HORIZON_EXCEEDED: &str = "schedule_horizon_exceeded";
 
 /// Added for a trusted speaker.
-const TRUST: i32 = 10;
+const TRUST_BONUS: i32 = 10;
 /// Taken off for each doubt: a word of doubt, the past, an uncertain condition.
-const DOUBT: i32 = 20;
+const DOUBT_PENALTY: i32 = 20;
 /// The weight of a condition whose verb is not known to describe a state.
-const UNCLEAR: i32 = -10;
+const UNCLEAR_WEIGHT: i32 = -10;
 /// Taken off a condition that is only one of several, because it alone is not enough.
-const JOINED: i32 = 30;
+const JOINED_PENALTY: i32 = 30;
 /// Most words between a cue and its condition; one farther away belongs to something else.
-const REACH_WORDS: usize = 30;
+const CONDITION_DISTANCE_MAX: usize = 30;
 /// Most words of an action.
 const ACTION_WORDS_MAX: usize = 40;
 
 /// A text in which promises are searched, and its circumstances.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading<'a> {
+pub struct InferInput<'a> {
     /// The text of the statement.
     pub text: &'a str,
     /// The reference instant, at which the statement was made.
@@ -76,7 +78,7 @@ pub struct Reading<'a> {
     /// The time zone of its times. Recurrences need a zone with a name.
     pub zone: &'a jiff::tz::TimeZone,
     /// Whether a promise of this speaker may be armed without confirmation.
-    pub trusted: bool,
+    pub is_trusted: bool,
     /// The longest time after the reference instant at which a promise may be due, in milliseconds.
     pub horizon_ms: i64,
 }
@@ -95,7 +97,7 @@ pub struct Promise {
     /// The confidence, from 0 to 100.
     pub confidence: u8,
     /// The treatment that the confidence and the horizon allow.
-    pub verdict: Verdict,
+    pub verdict: PromiseVerdict,
     /// The action in a normal form, by which promises are compared.
     pub action: String,
 }
@@ -133,7 +135,7 @@ pub enum Recurrence {
 
 /// The treatment of a promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PromiseVerdict {
     /// The promise may be armed without confirmation.
     Arm,
     /// A person has to confirm it.
@@ -144,11 +146,11 @@ pub enum Verdict {
 
 /// Recognises the promises of a text, in order, at most one for each sentence.
 #[must_use]
-pub fn infer(reading: &Reading<'_>) -> Vec<Promise> {
+pub fn infer_promises(reading: &InferInput<'_>) -> Vec<Promise> {
     let language: &'static Language = &ENGLISH;
     let cued = |text: &str| {
         language
-            .heads
+            .first_words
             .as_ref()
             .is_none_or(|heads| heads.is_match(text))
     };
@@ -159,7 +161,7 @@ pub fn infer(reading: &Reading<'_>) -> Vec<Promise> {
         return Vec::new();
     }
     let now = instant.to_zoned(reading.zone.clone());
-    let context = Context {
+    let context = TimeContext {
         language,
         now: &now,
     };
@@ -167,7 +169,7 @@ pub fn infer(reading: &Reading<'_>) -> Vec<Promise> {
     sentences
         .iter()
         .filter(|sentence| cued(&reading.text[sentence.range.clone()]))
-        .filter_map(|sentence| promise(sentence, reading, &context))
+        .filter_map(|sentence| sentence_promise(sentence, reading, &context))
         .collect()
 }
 
@@ -187,26 +189,30 @@ pub fn assertions(text: &str) -> Vec<String> {
 
 /// The promise of a sentence: of several cues the one with the highest confidence, of equals the
 /// first.
-fn promise(sentence: &Sentence, reading: &Reading<'_>, context: &Context<'_>) -> Option<Promise> {
+fn sentence_promise(
+    sentence: &Sentence,
+    reading: &InferInput<'_>,
+    context: &TimeContext<'_>,
+) -> Option<Promise> {
     let language = context.language;
-    let times = when::scan(sentence, context);
-    let clauses = predicate::clauses(
+    let times = when::find_times(sentence, context);
+    let clauses = predicate::condition_clauses(
         sentence,
-        &cue::requests(sentence, language),
+        &cue::request_starts(sentence, language),
         &times,
         language,
     );
-    let ground = Ground {
+    let ground = CueContext {
         sentence,
         language,
         times: &times,
     };
     let mut best: Option<Promise> = None;
-    for cue in cue::cues(&ground, &clauses) {
-        let Some(found) = due(sentence, &cue, &times, &clauses, context) else {
+    for cue in cue::find_cues(&ground, &clauses) {
+        let Some(found) = find_condition(sentence, &cue, &times, &clauses, context) else {
             continue;
         };
-        let Some(promise) = judged(sentence, &cue, found, reading, language) else {
+        let Some(promise) = judge_promise(sentence, &cue, found, reading, language) else {
             continue;
         };
         if best
@@ -220,7 +226,7 @@ fn promise(sentence: &Sentence, reading: &Reading<'_>, context: &Context<'_>) ->
 }
 
 /// The condition that belongs to a cue, and its contribution to the confidence.
-struct Due {
+struct CueCondition {
     condition: Condition,
     words: Range<usize>,
     time_words: Vec<Range<usize>>,
@@ -228,43 +234,47 @@ struct Due {
 }
 
 /// Finds the condition of a cue: a predicate in the same clause, else the time that its words mean.
-fn due(
+fn find_condition(
     sentence: &Sentence,
     cue: &Cue,
-    times: &[Found],
-    clauses: &[Clause],
-    context: &Context<'_>,
-) -> Option<Due> {
+    times: &[TimeMention],
+    clauses: &[ConditionClause],
+    context: &TimeContext<'_>,
+) -> Option<CueCondition> {
     let inside =
         |words: &Range<usize>, of: &Range<usize>| of.start <= words.start && words.end <= of.end;
     let near = |words: &Range<usize>| {
-        words.start <= cue.words.end + REACH_WORDS && cue.words.start <= words.end + REACH_WORDS
+        words.start <= cue.words.end + CONDITION_DISTANCE_MAX
+            && cue.words.start <= words.end + CONDITION_DISTANCE_MAX
     };
-    let own: Vec<&Clause> = clauses
+    let own: Vec<&ConditionClause> = clauses
         .iter()
         .filter(|clause| inside(&clause.words, &cue.clause) && near(&clause.words))
         .collect();
     // A time inside a condition is the time of the condition, not of the action.
-    let apart = |found: &&Found| {
+    let apart = |found: &&TimeMention| {
         inside(&found.words, &cue.clause)
             && near(&found.words)
             && !own.iter().any(|clause| inside(&found.words, &clause.words))
     };
-    let times: Vec<&Found> = times.iter().filter(apart).collect();
-    let repeats = times.iter().any(|found| predicate::repeats(found));
+    let times: Vec<&TimeMention> = times.iter().filter(apart).collect();
+    let repeats = times.iter().any(|found| predicate::is_recurrence(found));
     let waits = own.iter().find(|clause| {
-        clause.key.is_some() && !(clause.limit && repeats) && cue.class != Class::State
+        clause.key.is_some() && !(clause.is_limit && repeats) && cue.kind != CueKind::State
     });
     if let Some(clause) = waits {
-        let ruled = clause.general && cue.class == Class::Task;
-        let doubts = i32::from(clause.conditional) + i32::from(ruled);
-        let weight = if clause.clear { when::CLEAR } else { UNCLEAR }
-            - doubts * DOUBT
-            - if clause.joined { JOINED } else { 0 };
+        let ruled = clause.is_general && cue.kind == CueKind::Task;
+        let doubts = i32::from(clause.is_conditional) + i32::from(ruled);
+        let weight = if clause.has_known_verb {
+            when::LIKELY_WEIGHT
+        } else {
+            UNCLEAR_WEIGHT
+        } - doubts * DOUBT_PENALTY
+            - if clause.is_joined { JOINED_PENALTY } else { 0 };
         let condition = Condition::Predicate {
             key: clause.key.clone()?,
         };
-        return Some(Due {
+        return Some(CueCondition {
             condition,
             words: clause.words.clone(),
             time_words: vec![clause.words.clone()],
@@ -276,28 +286,28 @@ fn due(
         time_words,
         condition,
         weight,
-    } = moment::moment(sentence, &times, &cue.words, context)?;
+    } = moment::resolve_moment(sentence, &times, &cue.words, context)?;
     // "if possible" is politeness; only a clause with a subject and a verb is a condition.
     let conditional = own
         .iter()
-        .any(|clause| clause.conditional && clause.words.len() > 2);
-    Some(Due {
+        .any(|clause| clause.is_conditional && clause.words.len() > 2);
+    Some(CueCondition {
         condition,
         words,
         time_words,
-        weight: weight - if conditional { DOUBT } else { 0 },
+        weight: weight - if conditional { DOUBT_PENALTY } else { 0 },
     })
 }
 
 /// The promise with its confidence and verdict, or `None` if the confidence is too low.
-fn judged(
+fn judge_promise(
     sentence: &Sentence,
     cue: &Cue,
-    due: Due,
-    reading: &Reading<'_>,
+    due: CueCondition,
+    reading: &InferInput<'_>,
     language: &Language,
 ) -> Option<Promise> {
-    let modifiers = &language.moods;
+    let modifiers = &language.modifiers;
     let has = |range: Range<usize>, list: &[&str]| {
         range
             .into_iter()
@@ -307,30 +317,30 @@ fn judged(
         cue.clause.start..(cue.words.end + 1).min(cue.clause.end),
         modifiers.doubts,
     );
-    let weak = matches!(cue.class, Class::Promise | Class::Need | Class::State);
+    let weak = matches!(cue.kind, CueKind::Promise | CueKind::Need | CueKind::State);
     let past = weak && has(cue.clause.clone(), modifiers.past);
-    let trust = if reading.trusted { TRUST } else { 0 };
+    let trust = if reading.is_trusted { TRUST_BONUS } else { 0 };
     let sum = cue.weight + due.weight + trust
-        - if doubtful { DOUBT } else { 0 }
-        - if past { DOUBT } else { 0 };
+        - if doubtful { DOUBT_PENALTY } else { 0 }
+        - if past { DOUBT_PENALTY } else { 0 };
     let confidence = u8::try_from(sum.clamp(0, 100)).unwrap_or(0);
-    if confidence < CONFIRM_AT {
+    if confidence < CONFIRM_CONFIDENCE_MIN {
         return None;
     }
     let verdict = match &due.condition {
         Condition::Once { at } | Condition::Recurring { first: at, .. }
             if at.0.saturating_sub(reading.at.0) > reading.horizon_ms =>
         {
-            Verdict::Refused(HORIZON_EXCEEDED)
+            PromiseVerdict::Refused(HORIZON_EXCEEDED)
         }
-        _ if confidence >= ARM_AT && reading.trusted => Verdict::Arm,
-        _ => Verdict::Confirm,
+        _ if confidence >= ARM_CONFIDENCE_MIN && reading.is_trusted => PromiseVerdict::Arm,
+        _ => PromiseVerdict::Confirm,
     };
     Some(Promise {
         sentence: sentence.range.clone(),
-        cue: sentence.bytes(&cue.words),
-        condition_words: sentence.bytes(&due.words),
-        action: action(sentence, cue, &due.time_words, language),
+        cue: sentence.byte_range(&cue.words),
+        condition_words: sentence.byte_range(&due.words),
+        action: normal_action(sentence, cue, &due.time_words, language),
         condition: due.condition,
         confidence,
         verdict,
@@ -338,13 +348,13 @@ fn judged(
 }
 
 /// The action: the words of the sentence without the cue, the condition, and filler words.
-fn action(
+fn normal_action(
     sentence: &Sentence,
     cue: &Cue,
     time_words: &[Range<usize>],
     language: &Language,
 ) -> String {
-    let modifiers = &language.moods;
+    let modifiers = &language.modifiers;
     let lists = [
         modifiers.articles,
         modifiers.fillers,
@@ -354,7 +364,7 @@ fn action(
         word == language.states.infinitive || lists.iter().any(|list| list.contains(&word))
     };
     // The words of a task are the action itself; those of a request only ask for one.
-    let cued = |at: &usize| cue.class != Class::Task && cue.words.contains(at);
+    let cued = |at: &usize| cue.kind != CueKind::Task && cue.words.contains(at);
     let content = (0..sentence.words.len())
         .filter(|at| !cued(at) && !time_words.iter().any(|words| words.contains(at)));
     let words: Vec<&str> = content

@@ -4,9 +4,12 @@
 //! A local time that a zone's clocks skip means the first instant after the gap; one that they show
 //! twice means the earlier instant.
 
-use super::language::Unit;
+use super::language::CalendarUnit;
 use super::sentence::{Gap, Sentence};
-use super::when::{self, CLEAR, Context, Day, Found, Hit, MORNING, Repeat, Zone};
+use super::when::{
+    self, DayReference, LIKELY_WEIGHT, MORNING_HOUR, RecurrencePattern, TimeContext, TimeHit,
+    TimeMention, ZoneReference,
+};
 use super::{Condition, Recurrence};
 use crate::ids::Timestamp;
 use crate::schedule::Timing;
@@ -26,53 +29,53 @@ pub(super) struct Moment {
 /// Taken off for a zone known only by an ambiguous abbreviation: it may be hours away.
 const ZONE_PENALTY: i32 = 40;
 /// Taken off for a recurrence with an end, which the rule cannot express.
-const BOUND_PENALTY: i32 = 50;
+const LIMITED_PENALTY: i32 = 50;
 /// Taken off for a day of the week that is not that of the date.
-const CONFLICT_PENALTY: i32 = 40;
+const WEEKDAY_CONFLICT_PENALTY: i32 = 40;
 /// Taken off for a time in another clause, which may be the time of something else.
-const ASTRAY_PENALTY: i32 = 20;
+const OTHER_CLAUSE_PENALTY: i32 = 20;
 /// Years that are searched for a date; at least one of them is a leap year, also around 2100.
 const YEARS_MAX: i16 = 9;
 /// Months that are searched for a day of the month.
 const MONTHS_MAX: i64 = 13;
 
 #[derive(Clone, Copy)]
-struct Clock {
+struct TimeOfDay {
     hour: i8,
     minute: i8,
-    sure: bool,
-    zone: Zone,
+    is_certain: bool,
+    zone: ZoneReference,
 }
 
 /// The times of a sentence that belong to a cue: of each kind the nearest.
-struct Told<'a> {
-    day: Option<&'a Found>,
-    clock: Option<(&'a Found, Clock)>,
-    part: Option<(&'a Found, i8, bool)>,
+struct StatedTimes<'a> {
+    day: Option<&'a TimeMention>,
+    clock: Option<(&'a TimeMention, TimeOfDay)>,
+    part: Option<(&'a TimeMention, i8, bool)>,
 }
 
 /// The instant or recurrence that the times in a clause mean for a cue.
-pub(super) fn moment(
+pub(super) fn resolve_moment(
     sentence: &Sentence,
-    found: &[&Found],
+    found: &[&TimeMention],
     cue: &Range<usize>,
-    context: &Context<'_>,
+    context: &TimeContext<'_>,
 ) -> Option<Moment> {
-    if found.iter().any(|found| found.hit == Hit::Unreadable) {
+    if found.iter().any(|found| found.hit == TimeHit::Unreadable) {
         return None;
     }
     if let Some(every) = found
         .iter()
-        .find(|found| matches!(found.hit, Hit::Every { .. }))
+        .find(|found| matches!(found.hit, TimeHit::Recurring { .. }))
     {
-        return recurring(sentence, found, every, cue, context);
+        return resolve_recurrence(sentence, found, every, cue, context);
     }
     if let Some(one) = nearest(sentence, found, cue, context, |hit| {
-        matches!(hit, Hit::Exact(_) | Hit::Local(_))
+        matches!(hit, TimeHit::Instant(_) | TimeHit::LocalTime(_))
     }) {
         let at = match one.hit {
-            Hit::Exact(at) => Timestamp(at),
-            Hit::Local(local) => instant(context.now.time_zone(), local)?,
+            TimeHit::Instant(at) => Timestamp(at),
+            TimeHit::LocalTime(local) => first_instant_at(context.now.time_zone(), local)?,
             _ => return None,
         };
         let time_words = vec![one.words.clone()];
@@ -81,17 +84,17 @@ pub(super) fn moment(
             words,
             time_words,
             condition: Condition::Once {
-                at: later(at, context)?,
+                at: if_future(at, context)?,
             },
-            weight: when::SURE,
+            weight: when::CERTAIN_WEIGHT,
         });
     }
-    let stated = told(sentence, found, cue, context);
-    let (at, weight) = once(&stated, context)?;
-    let conflict = conflict(found, stated.day, at, context);
-    let (words, time_words) = stated.words();
-    let astray = if astray(sentence, &words, cue, context) {
-        ASTRAY_PENALTY
+    let stated = nearest_times(sentence, found, cue, context);
+    let (at, weight) = resolve_once(&stated, context)?;
+    let conflict = weekday_conflict_penalty(found, stated.day, at, context);
+    let (words, time_words) = stated.word_ranges();
+    let astray = if is_in_earlier_clause(sentence, &words, cue, context) {
+        OTHER_CLAUSE_PENALTY
     } else {
         0
     };
@@ -104,41 +107,43 @@ pub(super) fn moment(
 }
 
 /// Picks the nearest time of each kind for a cue.
-fn told<'a>(
+fn nearest_times<'a>(
     sentence: &Sentence,
-    found: &[&'a Found],
+    found: &[&'a TimeMention],
     cue: &Range<usize>,
-    context: &Context<'_>,
-) -> Told<'a> {
-    let near = |is: fn(&Hit) -> bool| nearest(sentence, found, cue, context, is);
-    let day = near(|hit| matches!(hit, Hit::Day { .. })).map(|day| dated(found, day));
-    let clock = near(|hit| matches!(hit, Hit::Clock { .. })).and_then(|found| match found.hit {
-        Hit::Clock {
-            hour,
-            minute,
-            sure,
-            zone,
-        } => Some((
-            found,
-            Clock {
+    context: &TimeContext<'_>,
+) -> StatedTimes<'a> {
+    let near = |is: fn(&TimeHit) -> bool| nearest(sentence, found, cue, context, is);
+    let day = near(|hit| matches!(hit, TimeHit::Day { .. })).map(|day| prefer_date(found, day));
+    let clock =
+        near(|hit| matches!(hit, TimeHit::Clock { .. })).and_then(|found| match found.hit {
+            TimeHit::Clock {
                 hour,
                 minute,
                 sure,
                 zone,
-            },
-        )),
-        _ => None,
-    });
-    let part = near(|hit| matches!(hit, Hit::Part { .. })).and_then(|found| match found.hit {
-        Hit::Part { hour, today } => Some((found, hour, today)),
-        _ => None,
-    });
-    Told { day, clock, part }
+            } => Some((
+                found,
+                TimeOfDay {
+                    hour,
+                    minute,
+                    is_certain: sure,
+                    zone,
+                },
+            )),
+            _ => None,
+        });
+    let part =
+        near(|hit| matches!(hit, TimeHit::PartOfDay { .. })).and_then(|found| match found.hit {
+            TimeHit::PartOfDay { hour, today } => Some((found, hour, today)),
+            _ => None,
+        });
+    StatedTimes { day, clock, part }
 }
 
-impl Told<'_> {
+impl StatedTimes<'_> {
     /// The range of words connected with the main time, and the ranges of all times.
-    fn words(&self) -> (Range<usize>, Vec<Range<usize>>) {
+    fn word_ranges(&self) -> (Range<usize>, Vec<Range<usize>>) {
         let all = [
             self.day,
             self.clock.map(|(found, _)| found),
@@ -162,10 +167,10 @@ impl Told<'_> {
 
     /// The time of day, if one is stated. An hour without "am" or "pm" is taken to be one at which
     /// people are awake.
-    fn time(&self) -> Option<Time> {
+    fn time_of_day(&self) -> Option<Time> {
         let late = |hour: i8| hour >= 12;
         let (hour, minute) = match (self.clock, self.part) {
-            (Some((_, clock)), _) if clock.sure => (clock.hour, clock.minute),
+            (Some((_, clock)), _) if clock.is_certain => (clock.hour, clock.minute),
             (Some((_, clock)), Some((_, part, _))) if late(part) && clock.hour < 12 => {
                 (clock.hour + 12, clock.minute)
             }
@@ -184,14 +189,14 @@ impl Told<'_> {
 /// one after it, else the last one before it.
 fn nearest<'a>(
     sentence: &Sentence,
-    found: &[&'a Found],
+    found: &[&'a TimeMention],
     cue: &Range<usize>,
-    context: &Context<'_>,
-    is: fn(&Hit) -> bool,
-) -> Option<&'a Found> {
+    context: &TimeContext<'_>,
+    is: fn(&TimeHit) -> bool,
+) -> Option<&'a TimeMention> {
     let hits = || found.iter().filter(|found| is(&found.hit));
     let after = || hits().find(|found| found.words.start >= cue.end);
-    let leading = hits().find(|found| leads(sentence, &found.words, cue, context));
+    let leading = hits().find(|found| leads_to_cue(sentence, &found.words, cue, context));
     leading
         .or_else(after)
         .or_else(|| hits().rfind(|found| found.words.end <= cue.start))
@@ -200,17 +205,17 @@ fn nearest<'a>(
 
 /// Whether a time begins its clause, with only filler words between it and the cue: "On Friday,
 /// please remind me".
-fn leads(
+fn leads_to_cue(
     sentence: &Sentence,
     words: &Range<usize>,
     cue: &Range<usize>,
-    context: &Context<'_>,
+    context: &TimeContext<'_>,
 ) -> bool {
     let language = context.language;
     let idle = |at: usize| {
         sentence
             .word(at)
-            .is_some_and(|word| language.moods.fillers.contains(&word))
+            .is_some_and(|word| language.modifiers.fillers.contains(&word))
     };
     let led = |at: usize| {
         idle(at)
@@ -227,21 +232,21 @@ fn leads(
 }
 
 /// Whether a time is in an earlier clause than the cue.
-fn astray(
+fn is_in_earlier_clause(
     sentence: &Sentence,
     words: &Range<usize>,
     cue: &Range<usize>,
-    context: &Context<'_>,
+    context: &TimeContext<'_>,
 ) -> bool {
     let apart =
         words.end <= cue.start && (words.end..=cue.start).any(|at| sentence.gap(at) != Gap::Space);
-    apart && !leads(sentence, words, cue, context)
+    apart && !leads_to_cue(sentence, words, cue, context)
 }
 
 /// Prefers a date right after a day of the week to the day of the week.
-fn dated<'a>(found: &[&'a Found], day: &'a Found) -> &'a Found {
-    let weight = |found: &Found| match found.hit {
-        Hit::Day { weight, .. } => weight,
+fn prefer_date<'a>(found: &[&'a TimeMention], day: &'a TimeMention) -> &'a TimeMention {
+    let weight = |found: &TimeMention| match found.hit {
+        TimeHit::Day { weight, .. } => weight,
         _ => -1,
     };
     let beside = found.iter().find(|other| {
@@ -255,14 +260,19 @@ fn dated<'a>(found: &[&'a Found], day: &'a Found) -> &'a Found {
 
 /// The penalty if a day of the week comes right before a date that falls on another day of the
 /// week.
-fn conflict(found: &[&Found], day: Option<&Found>, at: Timestamp, context: &Context<'_>) -> i32 {
+fn weekday_conflict_penalty(
+    found: &[&TimeMention],
+    day: Option<&TimeMention>,
+    at: Timestamp,
+    context: &TimeContext<'_>,
+) -> i32 {
     let Some(day) = day else { return 0 };
     let here = jiff::Timestamp::from_millisecond(at.0)
         .map(|at| at.to_zoned(context.now.time_zone().clone()).weekday());
-    let differs = |other: &&Found| match other.hit {
-        Hit::Day {
-            day: Day::On(date),
-            weight: CLEAR,
+    let differs = |other: &&TimeMention| match other.hit {
+        TimeHit::Day {
+            day: DayReference::On(date),
+            weight: LIKELY_WEIGHT,
             ..
         } => here.as_ref().is_ok_and(|here| date.weekday() != *here),
         _ => false,
@@ -271,24 +281,25 @@ fn conflict(found: &[&Found], day: Option<&Found>, at: Timestamp, context: &Cont
         other.words.end <= day.words.start && day.words.start <= other.words.end + 1
     });
     if beside.copied().any(|other| differs(&other)) {
-        CONFLICT_PENALTY
+        WEEKDAY_CONFLICT_PENALTY
     } else {
         0
     }
 }
 
 /// The single instant that is meant, with its weight; `None` if it is past.
-fn once(stated: &Told<'_>, context: &Context<'_>) -> Option<(Timestamp, i32)> {
+fn resolve_once(stated: &StatedTimes<'_>, context: &TimeContext<'_>) -> Option<(Timestamp, i32)> {
     let (zone, penalty) = match stated.clock.map(|(_, clock)| clock.zone) {
-        Some(Zone::Utc) => (TimeZone::UTC, 0),
-        Some(Zone::Unknown) => (context.now.time_zone().clone(), ZONE_PENALTY),
+        Some(ZoneReference::Utc) => (TimeZone::UTC, 0),
+        Some(ZoneReference::Unknown) => (context.now.time_zone().clone(), ZONE_PENALTY),
         _ => (context.now.time_zone().clone(), 0),
     };
     let today = context.now.with_time_zone(zone.clone()).date();
-    let at =
-        |date: Option<Date>, time: Time| later(instant(&zone, date?.to_datetime(time))?, context);
-    let time = stated.time();
-    let Some(Hit::Day { day, hour, weight }) = stated.day.map(|found| found.hit.clone()) else {
+    let at = |date: Option<Date>, time: Time| {
+        if_future(first_instant_at(&zone, date?.to_datetime(time))?, context)
+    };
+    let time = stated.time_of_day();
+    let Some(TimeHit::Day { day, hour, weight }) = stated.day.map(|found| found.hit.clone()) else {
         let time = time?;
         let now = at(Some(today), time);
         // A part of today that is over is in the past; a time of day comes again tomorrow.
@@ -297,17 +308,17 @@ fn once(stated: &Told<'_>, context: &Context<'_>) -> Option<(Timestamp, i32)> {
         } else {
             at(today.tomorrow().ok(), time)
         };
-        return now.or(again).map(|at| (at, CLEAR - penalty));
+        return now.or(again).map(|at| (at, LIKELY_WEIGHT - penalty));
     };
     let time = time.or_else(|| Time::new(hour, 0, 0, 0).ok())?;
     let at = match day {
-        Day::On(date) => at(Some(date), time),
-        Day::Yearly { month, day } => (0..YEARS_MAX)
+        DayReference::On(date) => at(Some(date), time),
+        DayReference::Yearly { month, day } => (0..YEARS_MAX)
             .find_map(|years| at(Date::new(today.year() + years, month, day).ok(), time)),
-        Day::Monthly(day) => {
+        DayReference::Monthly(day) => {
             let first = today.first_of_month();
             let of = |months| {
-                when::moved(first, months, Unit::Month)
+                when::add_units(first, months, CalendarUnit::Month)
                     .and_then(|month| Date::new(month.year(), month.month(), day).ok())
             };
             (0..MONTHS_MAX).find_map(|months| at(of(months), time))
@@ -317,23 +328,26 @@ fn once(stated: &Told<'_>, context: &Context<'_>) -> Option<(Timestamp, i32)> {
 }
 
 /// The recurrence that the times in a clause mean for a cue.
-fn recurring(
+fn resolve_recurrence(
     sentence: &Sentence,
-    found: &[&Found],
-    every: &Found,
+    found: &[&TimeMention],
+    every: &TimeMention,
     cue: &Range<usize>,
-    context: &Context<'_>,
+    context: &TimeContext<'_>,
 ) -> Option<Moment> {
-    let Hit::Every { repeat, hour } = &every.hit else {
+    let TimeHit::Recurring { repeat, hour } = &every.hit else {
         return None;
     };
-    let mut stated = told(sentence, found, cue, context);
+    let mut stated = nearest_times(sentence, found, cue, context);
     let language = context.language;
     let lasts = |at: usize| {
         let lasting = sentence
-            .any(at, language.times.lasting)
-            .is_some_and(|len| when::amount(sentence, at + len, language).is_some());
-        lasting || sentence.any(at, language.times.bounded).is_some()
+            .longest_phrase_at(at, language.times.duration_markers)
+            .is_some_and(|len| when::read_amount(sentence, at + len, language).is_some());
+        lasting
+            || sentence
+                .longest_phrase_at(at, language.times.limit_markers)
+                .is_some()
     };
     let bound = (0..sentence.words.len()).find(|&at| lasts(at));
     stated.day = stated
@@ -341,37 +355,37 @@ fn recurring(
         .filter(|day| bound.is_none_or(|bound| day.words.end <= bound));
     let foreign = stated
         .clock
-        .is_some_and(|(_, clock)| clock.zone != Zone::Own);
+        .is_some_and(|(_, clock)| clock.zone != ZoneReference::Own);
     let time = stated
-        .time()
-        .or_else(|| Time::new(hour.unwrap_or(MORNING), 0, 0, 0).ok())?;
-    let (rule, first) = reckon(repeat, time, &stated, context)?;
+        .time_of_day()
+        .or_else(|| Time::new(hour.unwrap_or(MORNING_HOUR), 0, 0, 0).ok())?;
+    let (rule, first) = recurrence_rule(repeat, time, &stated, context)?;
     let penalty =
-        if bound.is_some() { BOUND_PENALTY } else { 0 } + if foreign { ZONE_PENALTY } else { 0 };
-    let (_, mut words) = stated.words();
+        if bound.is_some() { LIMITED_PENALTY } else { 0 } + if foreign { ZONE_PENALTY } else { 0 };
+    let (_, mut words) = stated.word_ranges();
     words.push(every.words.clone());
     let condition = Condition::Recurring { rule, first };
     Some(Moment {
         words: every.words.clone(),
         time_words: words,
         condition,
-        weight: CLEAR - penalty,
+        weight: LIKELY_WEIGHT - penalty,
     })
 }
 
 /// The rule of a recurrence and its first instant. Calendar recurrences become a cron line,
 /// distances an interval counted from the first instant.
-fn reckon(
-    repeat: &Repeat,
+fn recurrence_rule(
+    repeat: &RecurrencePattern,
     time: Time,
-    stated: &Told<'_>,
-    context: &Context<'_>,
+    stated: &StatedTimes<'_>,
+    context: &TimeContext<'_>,
 ) -> Option<(Recurrence, Timestamp)> {
     let zone = context.now.time_zone();
     let start = match stated.day {
         Some(_) => Some(
-            once(
-                &Told {
+            resolve_once(
+                &StatedTimes {
                     day: stated.day,
                     clock: stated.clock,
                     part: stated.part,
@@ -384,8 +398,8 @@ fn reckon(
     };
     let at = format!("{} {}", time.minute(), time.hour());
     let line = match repeat {
-        Repeat::Daily => format!("{at} * * *"),
-        Repeat::Weekdays(days) => {
+        RecurrencePattern::Daily => format!("{at} * * *"),
+        RecurrencePattern::Weekdays(days) => {
             let days: Vec<String> = days.iter().map(|day| ((day + 1) % 7).to_string()).collect();
             format!(
                 "{at} * * {}",
@@ -396,8 +410,10 @@ fn reckon(
                 }
             )
         }
-        Repeat::MonthDay(day) => format!("{at} {day} * *"),
-        Repeat::Interval(count, unit) => return distance(*count, *unit, time, start, context),
+        RecurrencePattern::MonthDay(day) => format!("{at} {day} * *"),
+        RecurrencePattern::Interval(count, unit) => {
+            return interval_rule(*count, *unit, time, start, context);
+        }
     };
     let timing = Timing::parse(None, Some(&line), zone.iana_name()?).ok()?;
     // A rule that starts on a day includes that day's own tick, if it has one.
@@ -407,57 +423,58 @@ fn reckon(
                 .ok()?
                 .to_zoned(zone.clone())
                 .date();
-            Timestamp(instant(zone, day.at(0, 0, 0, 0))?.0 - 1).max(reference(context))
+            Timestamp(first_instant_at(zone, day.at(0, 0, 0, 0))?.0 - 1)
+                .max(reference_instant(context))
         }
-        None => reference(context),
+        None => reference_instant(context),
     };
     let first = timing.next(from, from)?;
-    Some((Recurrence::Cron(line), later(first, context)?))
+    Some((Recurrence::Cron(line), if_future(first, context)?))
 }
 
 /// The rule and first instant of a recurrence at a fixed distance.
-fn distance(
+fn interval_rule(
     count: i64,
-    unit: Unit,
+    unit: CalendarUnit,
     time: Time,
     start: Option<Timestamp>,
-    context: &Context<'_>,
+    context: &TimeContext<'_>,
 ) -> Option<(Recurrence, Timestamp)> {
     let zone = context.now.time_zone();
     let (text, minutes) = match unit {
-        Unit::Minute => (format!("PT{count}M"), Some(count)),
-        Unit::Hour => (format!("PT{count}H"), Some(count * 60)),
-        Unit::Day => (format!("P{count}D"), None),
-        Unit::Week => (format!("P{count}W"), None),
-        Unit::Month => (format!("P{count}M"), None),
-        Unit::Quarter => (format!("P{}M", count * 3), None),
-        Unit::Year => (format!("P{count}Y"), None),
+        CalendarUnit::Minute => (format!("PT{count}M"), Some(count)),
+        CalendarUnit::Hour => (format!("PT{count}H"), Some(count * 60)),
+        CalendarUnit::Day => (format!("P{count}D"), None),
+        CalendarUnit::Week => (format!("P{count}W"), None),
+        CalendarUnit::Month => (format!("P{count}M"), None),
+        CalendarUnit::Quarter => (format!("P{}M", count * 3), None),
+        CalendarUnit::Year => (format!("P{count}Y"), None),
     };
     Timing::parse(Some(&text), None, zone.iana_name()?).ok()?;
     let first = match (start, minutes) {
         (Some(start), _) => start,
-        (None, Some(minutes)) => reference(context).plus_ms(minutes * 60_000),
-        (None, None) => instant(
+        (None, Some(minutes)) => reference_instant(context).plus_ms(minutes * 60_000),
+        (None, None) => first_instant_at(
             zone,
-            when::moved(context.now.date(), count, unit)?.to_datetime(time),
+            when::add_units(context.now.date(), count, unit)?.to_datetime(time),
         )?,
     };
-    Some((Recurrence::Every(text), later(first, context)?))
+    Some((Recurrence::Every(text), if_future(first, context)?))
 }
 
 /// The reference instant: the moment at which the text was written.
-fn reference(context: &Context<'_>) -> Timestamp {
+fn reference_instant(context: &TimeContext<'_>) -> Timestamp {
     Timestamp(context.now.timestamp().as_millisecond())
 }
 
 /// The instant, if it is after the reference instant.
-fn later(at: Timestamp, context: &Context<'_>) -> Option<Timestamp> {
-    (at > reference(context)).then_some(at)
+fn if_future(at: Timestamp, context: &TimeContext<'_>) -> Option<Timestamp> {
+    (at > reference_instant(context)).then_some(at)
 }
 
 /// The instant at which the clocks of a zone show a local time: the first such instant, or the
 /// first instant after the gap that skips the time.
-pub(crate) fn instant(zone: &TimeZone, time: DateTime) -> Option<Timestamp> {
+pub(crate) fn first_instant_at(zone: &TimeZone, time: DateTime) -> Option<Timestamp> {
     let found = match zone.to_ambiguous_timestamp(time).offset() {
         AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
             offset.to_timestamp(time).ok()?

@@ -9,23 +9,27 @@ use std::ops::Range;
 const KEY_CHARS_MAX: usize = 200;
 
 /// The key of a range of words: their base forms without articles and auxiliaries.
-pub(super) fn key(sentence: &Sentence, words: Range<usize>, language: &Language) -> Option<String> {
+pub(super) fn statement_key(
+    sentence: &Sentence,
+    words: Range<usize>,
+    language: &Language,
+) -> Option<String> {
     let states = &language.states;
     let mut key: Vec<String> = Vec::new();
     let mut after_be = false;
     for word in sentence.words.get(words)? {
         let text = word.text.as_str();
-        let bare = text.trim_end_matches(states.possessive);
-        let negated = text.ends_with(language.moods.negated_end);
+        let bare = text.trim_end_matches(states.possessive_ending);
+        let negated = text.ends_with(language.modifiers.negated_ending);
         let auxiliary = states.auxiliaries.contains(&bare) || negated;
         if negated {
-            key.push(language.moods.negations.first()?.to_string());
-        } else if !auxiliary && !states.dropped.contains(&bare) {
-            key.extend(settled(bare, after_be, language));
+            key.push(language.modifiers.negations.first()?.to_string());
+        } else if !auxiliary && !states.ignored_words.contains(&bare) {
+            key.extend(stable_base_form(bare, after_be, language));
         }
-        after_be = states.be.contains(&text)
-            || text.ends_with(states.possessive)
-            || (after_be && states.dropped.contains(&bare));
+        after_be = states.forms_of_be.contains(&text)
+            || text.ends_with(states.possessive_ending)
+            || (after_be && states.ignored_words.contains(&bare));
     }
     let key = key.join(" ");
     (!key.is_empty() && key.chars().count() <= KEY_CHARS_MAX).then_some(key)
@@ -33,19 +37,19 @@ pub(super) fn key(sentence: &Sentence, words: Range<usize>, language: &Language)
 
 /// The base form of a word, reduced until it is its own base form, so that a key is its own key.
 /// `None` for words that are left out of keys.
-fn settled(word: &str, progressive: bool, language: &Language) -> Option<String> {
+fn stable_base_form(word: &str, progressive: bool, language: &Language) -> Option<String> {
     let states = &language.states;
     let mut base = word.to_owned();
     loop {
-        let next = (states.base)(&base, progressive);
+        let next = (states.base_form)(&base, progressive);
         if next.len() >= base.len() {
             base = next;
             break;
         }
         base = next;
     }
-    let idle =
-        states.auxiliaries.contains(&base.as_str()) || states.dropped.contains(&base.as_str());
+    let idle = states.auxiliaries.contains(&base.as_str())
+        || states.ignored_words.contains(&base.as_str());
     (!idle && !base.is_empty()).then_some(base)
 }
 
@@ -57,7 +61,7 @@ pub(super) fn observation_key(text: &str, language: &Language) -> Option<String>
     let found = sentences(&text, language);
     let keys: Option<Vec<String>> = found
         .iter()
-        .map(|sentence| key(sentence, 0..sentence.words.len(), language))
+        .map(|sentence| statement_key(sentence, 0..sentence.words.len(), language))
         .collect();
     let key = keys?.join(" ");
     (!key.is_empty() && key.chars().count() <= KEY_CHARS_MAX).then_some(key)

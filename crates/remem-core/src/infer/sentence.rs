@@ -22,18 +22,18 @@ pub(crate) struct Word {
     pub text: String,
     pub range: Range<usize>,
     pub gap: Gap,
-    pub capital: bool,
-    pub quoted: bool,
+    pub is_capitalised: bool,
+    pub is_quoted: bool,
     /// Whether this is the marker of redacted text.
-    pub marker: bool,
+    pub is_marker: bool,
     /// Whether a colon follows.
-    pub colon: bool,
+    pub colon_follows: bool,
 }
 
 pub(crate) struct Sentence {
     pub range: Range<usize>,
     pub words: Vec<Word>,
-    pub question: bool,
+    pub is_question: bool,
 }
 
 impl Sentence {
@@ -42,7 +42,7 @@ impl Sentence {
     }
 
     /// The number of words of `phrase`, if it is at `at` without a mark between its words.
-    pub fn phrase(&self, at: usize, phrase: &str) -> Option<usize> {
+    pub fn phrase_len_at(&self, at: usize, phrase: &str) -> Option<usize> {
         let mut count = 0;
         for part in phrase.split(' ') {
             let word = self.words.get(at + count)?;
@@ -55,27 +55,27 @@ impl Sentence {
     }
 
     /// The number of words of the longest of `phrases` at `at`.
-    pub fn any(&self, at: usize, phrases: &[&str]) -> Option<usize> {
+    pub fn longest_phrase_at(&self, at: usize, phrases: &[&str]) -> Option<usize> {
         phrases
             .iter()
-            .filter_map(|phrase| self.phrase(at, phrase))
+            .filter_map(|phrase| self.phrase_len_at(at, phrase))
             .max()
     }
 
     /// The number of words of the longest of `phrases` that ends right before `at`, without a mark
     /// in between.
-    pub fn any_before(&self, at: usize, phrases: &[&str]) -> Option<usize> {
+    pub fn longest_phrase_before(&self, at: usize, phrases: &[&str]) -> Option<usize> {
         let ends = |phrase: &&&str| {
             let count = phrase.split(' ').count();
             let start = at.checked_sub(count)?;
             let joined = self.words.get(at).is_none_or(|word| word.gap == Gap::Space);
-            (joined && self.phrase(start, phrase).is_some()).then_some(count)
+            (joined && self.phrase_len_at(start, phrase).is_some()).then_some(count)
         };
         phrases.iter().filter_map(|phrase| ends(&phrase)).max()
     }
 
     /// The byte range of a range of words.
-    pub fn bytes(&self, words: &Range<usize>) -> Range<usize> {
+    pub fn byte_range(&self, words: &Range<usize>) -> Range<usize> {
         match (
             self.words.get(words.start),
             words
@@ -97,16 +97,16 @@ impl Sentence {
 /// The sentences of a text, in order. Quotations are found over the whole text, because they may
 /// span sentences.
 pub(crate) fn sentences(text: &str, language: &Language) -> Vec<Sentence> {
-    let quoted = quotes(text);
-    let ranges = ranges(text, language);
+    let quoted = quoted_ranges(text);
+    let ranges = sentence_ranges(text, language);
     ranges
         .into_iter()
-        .filter_map(|range| sentence(text, range, &quoted))
+        .filter_map(|range| read_sentence(text, range, &quoted))
         .collect()
 }
 
 /// Splits one sentence into words; `None` if it has none or too many.
-fn sentence(text: &str, range: Range<usize>, quoted: &[Range<usize>]) -> Option<Sentence> {
+fn read_sentence(text: &str, range: Range<usize>, quoted: &[Range<usize>]) -> Option<Sentence> {
     let body = &text[range.clone()];
     let mut words: Vec<Word> = Vec::new();
     let mut gap = Gap::Break;
@@ -121,7 +121,7 @@ fn sentence(text: &str, range: Range<usize>, quoted: &[Range<usize>]) -> Option<
                 .last_mut()
                 .filter(|last| colon && last.range.end == range.start + rest)
             {
-                last.colon = true;
+                last.colon_follows = true;
             }
             rest += next.len_utf8();
             continue;
@@ -139,15 +139,15 @@ fn sentence(text: &str, range: Range<usize>, quoted: &[Range<usize>]) -> Option<
             text,
             range: start..end,
             gap,
-            capital: next.is_uppercase(),
-            quoted,
-            marker,
-            colon: false,
+            is_capitalised: next.is_uppercase(),
+            is_quoted: quoted,
+            is_marker: marker,
+            colon_follows: false,
         });
         (gap, rest) = (Gap::Space, rest + len);
     }
     (!words.is_empty()).then(|| Sentence {
-        question: body.trim_end_matches(closes).ends_with('?'),
+        is_question: body.trim_end_matches(is_closing_mark).ends_with('?'),
         range,
         words,
     })
@@ -162,7 +162,7 @@ fn gap_of(mark: char) -> Gap {
     }
 }
 
-fn closes(mark: char) -> bool {
+fn is_closing_mark(mark: char) -> bool {
     mark.is_whitespace() || ['"', '”', '’', '\'', ')', '!', '`'].contains(&mark)
 }
 
@@ -208,7 +208,7 @@ fn word_len(text: &str) -> usize {
 
 /// The byte ranges of sentences. A line break ends one, unless the next line continues in lower
 /// case.
-fn ranges(text: &str, language: &Language) -> Vec<Range<usize>> {
+fn sentence_ranges(text: &str, language: &Language) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = 0;
     let mut chars = text.char_indices().peekable();
@@ -217,11 +217,12 @@ fn ranges(text: &str, language: &Language) -> Vec<Range<usize>> {
         let next = chars.peek().map(|(_, next)| *next);
         let ends = match c {
             '!' | '?' | ';' | '。' | '！' | '？' => {
-                next.is_none_or(|next| next.is_whitespace() || closes(next)) || c > '\u{7f}'
+                next.is_none_or(|next| next.is_whitespace() || is_closing_mark(next))
+                    || c > '\u{7f}'
             }
             '.' => {
-                next.is_none_or(|next| next.is_whitespace() || closes(next))
-                    && !abbreviates(text, start, at, language)
+                next.is_none_or(|next| next.is_whitespace() || is_closing_mark(next))
+                    && !is_abbreviation_stop(text, start, at, language)
             }
             '\n' | '\r' | '\u{2028}' | '\u{2029}' => !next.is_some_and(char::is_lowercase),
             _ => false,
@@ -234,13 +235,13 @@ fn ranges(text: &str, language: &Language) -> Vec<Range<usize>> {
     found.push(start..text.len());
     found
         .iter()
-        .map(|range| trimmed(text, range))
+        .map(|range| trim_range(text, range))
         .filter(|range| !range.is_empty())
         .collect()
 }
 
 /// The range without white space at its ends.
-fn trimmed(text: &str, range: &Range<usize>) -> Range<usize> {
+fn trim_range(text: &str, range: &Range<usize>) -> Range<usize> {
     let body = &text[range.clone()];
     let start = range.start + (body.len() - body.trim_start().len());
     start..start + body.trim().len()
@@ -248,7 +249,7 @@ fn trimmed(text: &str, range: &Range<usize>) -> Range<usize> {
 
 /// Whether the full stop at `at` belongs to an abbreviation such as "p.m.": then the sentence
 /// continues, unless a new one clearly begins.
-fn abbreviates(text: &str, start: usize, at: usize, language: &Language) -> bool {
+fn is_abbreviation_stop(text: &str, start: usize, at: usize, language: &Language) -> bool {
     let before = text[start..at]
         .rsplit(|c: char| c.is_whitespace() || c == '(')
         .next()
@@ -274,7 +275,7 @@ fn abbreviates(text: &str, start: usize, at: usize, language: &Language) -> bool
 }
 
 /// The ranges of quotations: in quotation marks or code marks, or in a line that begins with `>`.
-fn quotes(text: &str) -> Vec<Range<usize>> {
+fn quoted_ranges(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut open: Option<(usize, char)> = None;
     let mut line_start = true;
@@ -365,7 +366,7 @@ mod tests {
         let text = "He said \"I agree. Remind me.\" Then 5\" of snow\nRemind me";
         let quoted: Vec<bool> = sentences(text, &ENGLISH)
             .iter()
-            .map(|sentence| sentence.words.iter().any(|word| word.quoted))
+            .map(|sentence| sentence.words.iter().any(|word| word.is_quoted))
             .collect();
         assert_eq!(quoted, [true, true, false, false]);
     }

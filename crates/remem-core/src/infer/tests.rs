@@ -10,11 +10,11 @@ fn at(text: &str) -> Timestamp {
 
 fn read(text: &str) -> Vec<Promise> {
     let zone = jiff::tz::TimeZone::UTC;
-    infer(&Reading {
+    infer_promises(&InferInput {
         text,
         at: at("2026-06-03T10:00Z"),
         zone: &zone,
-        trusted: true,
+        is_trusted: true,
         horizon_ms: 400 * DAY_MS,
     })
 }
@@ -38,7 +38,10 @@ fn the_words_that_led_to_a_promise_are_told() {
             at: at("2026-06-05T17:00Z")
         }
     );
-    assert_eq!((promise.confidence, promise.verdict), (90, Verdict::Arm));
+    assert_eq!(
+        (promise.confidence, promise.verdict),
+        (90, PromiseVerdict::Arm)
+    );
 }
 
 #[test]
@@ -77,17 +80,20 @@ fn every_sentence_may_hold_a_promise_and_none_holds_two() {
 fn the_horizon_is_the_last_instant_that_is_allowed() {
     let zone = jiff::tz::TimeZone::UTC;
     let verdict = |horizon_ms| {
-        let reading = Reading {
+        let reading = InferInput {
             text: "Remind me tomorrow.",
             at: at("2026-06-03T09:00Z"),
             zone: &zone,
-            trusted: true,
+            is_trusted: true,
             horizon_ms,
         };
-        infer(&reading).remove(0).verdict
+        infer_promises(&reading).remove(0).verdict
     };
-    assert_eq!(verdict(DAY_MS), Verdict::Arm);
-    assert_eq!(verdict(DAY_MS - 1), Verdict::Refused(HORIZON_EXCEEDED));
+    assert_eq!(verdict(DAY_MS), PromiseVerdict::Arm);
+    assert_eq!(
+        verdict(DAY_MS - 1),
+        PromiseVerdict::Refused(HORIZON_EXCEEDED)
+    );
 }
 
 #[test]
@@ -187,7 +193,7 @@ fn what_is_not_plainly_stated_is_no_statement() {
 #[test]
 fn every_cue_passes_the_first_look() {
     let cues = &ENGLISH.cues;
-    let heads = ENGLISH.heads.as_ref().unwrap();
+    let heads = ENGLISH.first_words.as_ref().unwrap();
     let all = [
         cues.requests,
         cues.tasks,
@@ -197,7 +203,7 @@ fn every_cue_passes_the_first_look() {
         cues.promises,
         cues.pledges,
         cues.needs,
-        cues.needs_done,
+        cues.passive_needs,
     ];
     for phrase in all.iter().flat_map(|list| list.iter()) {
         assert!(
@@ -216,12 +222,12 @@ fn every_cue_passes_the_first_look() {
 fn tables_are_lower_case_and_each_verb_is_its_own_base() {
     let states = &ENGLISH.states;
     for verb in states.verbs {
-        assert_eq!((states.base)(verb, true), *verb);
+        assert_eq!((states.base_form)(verb, true), *verb);
     }
     for (form, base) in states.irregular {
         assert!(
             form.to_lowercase() == *form
-                && (*base == "done" || (states.base)(base, false) == *base),
+                && (*base == "done" || (states.base_form)(base, false) == *base),
             "{form}"
         );
     }

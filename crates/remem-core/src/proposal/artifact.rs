@@ -4,11 +4,11 @@
 //! The bytes are made once and looked up by their hash afterwards, so that exactly the reviewed
 //! bytes are installed.
 
-use super::Kind;
+use super::ProposalKind;
 use super::automation::Automation;
-use super::fields::{self, bounded, closed, invalid, objects};
+use super::fields::{self, check_known_fields, check_size, invalid, required_objects};
 use super::template::PromptTemplate;
-use crate::agent::{Agent, Install};
+use crate::agent::{Agent, InstallRequest};
 use crate::policy::Policy;
 use crate::rejection::Rejection;
 use crate::workflow::Workflow;
@@ -58,7 +58,7 @@ impl Artifact {
             });
         }
         let text = canonical(map);
-        bounded("artifact", text.len(), BYTES_MAX)?;
+        check_size("artifact", text.len(), BYTES_MAX)?;
         let sha256 = sha256(&text);
         Ok(Artifact { text, sha256 })
     }
@@ -88,7 +88,7 @@ impl Artifact {
 
     /// The artifact as a JSON object.
     #[must_use]
-    pub fn map(&self) -> Map<String, Value> {
+    pub fn to_map(&self) -> Map<String, Value> {
         // Both constructors have checked that it is an object.
         serde_json::from_str(&self.text).unwrap_or_default()
     }
@@ -189,44 +189,48 @@ impl Installable {
 /// Checks an artifact against the rules of its kind. The error names a field and a rule, never a
 /// value.
 pub fn check(
-    kind: Kind,
+    kind: ProposalKind,
     artifact: &Map<String, Value>,
     policy: &Policy,
 ) -> Result<Installable, Rejection> {
     match kind {
-        Kind::AgentPack => agents(artifact, policy),
-        Kind::WorkflowChainPack => workflows(artifact, policy),
-        Kind::PromptTemplate => PromptTemplate::from_map(artifact, policy).map(Installable::Prompt),
-        Kind::Automation => Automation::from_map(artifact, policy).map(Installable::Automation),
+        ProposalKind::AgentPack => agents(artifact, policy),
+        ProposalKind::WorkflowChainPack => workflows(artifact, policy),
+        ProposalKind::PromptTemplate => {
+            PromptTemplate::from_map(artifact, policy).map(Installable::Prompt)
+        }
+        ProposalKind::Automation => {
+            Automation::from_map(artifact, policy).map(Installable::Automation)
+        }
     }
 }
 
 fn agents(artifact: &Map<String, Value>, policy: &Policy) -> Result<Installable, Rejection> {
-    closed(
+    check_known_fields(
         artifact,
         &["name", "version", "agents"],
         "artifact",
         "has a field that is unknown; known are name, version, agents",
     )?;
-    let pack = fields::name(artifact, "name")?;
-    let version = fields::version(artifact)?;
-    let agents = objects(artifact, "agents", ITEMS_MAX, "must be a list of manifests")?
+    let pack = fields::required_name(artifact, "name")?;
+    let version = fields::required_version(artifact)?;
+    let agents = required_objects(artifact, "agents", ITEMS_MAX, "must be a list of manifests")?
         .into_iter()
         .map(|manifest| {
             let pack_name = Some(pack.clone());
             let pack_version = Some(version.clone());
             Agent::new(
-                Install {
+                InstallRequest {
                     manifest: manifest.clone(),
                     pack_name,
                     pack_version,
-                    ..Install::default()
+                    ..InstallRequest::default()
                 },
                 policy,
             )
         });
     let agents = agents.collect::<Result<Vec<_>, _>>()?;
-    different("agents", agents.iter().map(Agent::id))?;
+    check_unique("agents", agents.iter().map(Agent::id))?;
     Ok(Installable::Agents {
         pack,
         version,
@@ -235,15 +239,15 @@ fn agents(artifact: &Map<String, Value>, policy: &Policy) -> Result<Installable,
 }
 
 fn workflows(artifact: &Map<String, Value>, policy: &Policy) -> Result<Installable, Rejection> {
-    closed(
+    check_known_fields(
         artifact,
         &["name", "version", "workflows"],
         "artifact",
         "has a field that is unknown; known are name, version, workflows",
     )?;
-    let pack = fields::name(artifact, "name")?;
-    let version = fields::version(artifact)?;
-    let workflows = objects(
+    let pack = fields::required_name(artifact, "name")?;
+    let version = fields::required_version(artifact)?;
+    let workflows = required_objects(
         artifact,
         "workflows",
         ITEMS_MAX,
@@ -251,7 +255,7 @@ fn workflows(artifact: &Map<String, Value>, policy: &Policy) -> Result<Installab
     )?
     .into_iter()
     .map(|definition| {
-        bounded(
+        check_size(
             "workflows",
             canonical(definition).len(),
             policy.workflow_bytes_max,
@@ -259,7 +263,7 @@ fn workflows(artifact: &Map<String, Value>, policy: &Policy) -> Result<Installab
         Workflow::parse(definition.clone())
     });
     let workflows = workflows.collect::<Result<Vec<_>, _>>()?;
-    different(
+    check_unique(
         "workflows",
         workflows.iter().map(|workflow| workflow.id.as_str()),
     )?;
@@ -270,7 +274,7 @@ fn workflows(artifact: &Map<String, Value>, policy: &Policy) -> Result<Installab
     })
 }
 
-fn different<'a>(
+fn check_unique<'a>(
     field: &'static str,
     ids: impl ExactSizeIterator<Item = &'a str>,
 ) -> Result<(), Rejection> {

@@ -1,7 +1,7 @@
 //! The automation: a workflow or an agent that is started at given times. Owns its fields and the
 //! times at which it is due; it reads no clock and starts nothing.
 
-use super::fields::{self, bounded, closed, flag, invalid, optional_text};
+use super::fields::{self, check_known_fields, check_size, invalid, optional_flag, optional_text};
 use crate::agent::is_agent_id;
 use crate::ids::Timestamp;
 use crate::policy::Policy;
@@ -29,9 +29,9 @@ const INSTANT_CHARS_MAX: usize = 64;
 pub struct Automation {
     pub id: String,
     /// The times at which it is due.
-    pub when: When,
+    pub trigger: AutomationTrigger,
     /// The workflow or agent that is started.
-    pub target: Target,
+    pub target: AutomationTarget,
     /// The inputs of each run.
     pub inputs: Map<String, Value>,
     /// False if it is never due.
@@ -42,7 +42,7 @@ pub struct Automation {
 
 /// The workflow or agent that an automation starts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Target {
+pub enum AutomationTarget {
     /// A workflow with this id.
     Workflow(String),
     /// An agent with this id.
@@ -51,17 +51,17 @@ pub enum Target {
 
 /// The times at which an automation is due.
 #[derive(Clone, Debug)]
-pub enum When {
+pub enum AutomationTrigger {
     /// Repeatedly, by an interval or a cron line; the second value is the text that it was read
     /// from.
-    Timing(Box<Timing>, Written),
+    Timing(Box<Timing>, TimingText),
     /// Once, at this instant.
     At(Timestamp),
 }
 
 /// The text that a timing was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct TimingText {
     /// The interval, or …
     pub every: Option<String>,
     /// … the cron line.
@@ -71,11 +71,11 @@ pub struct Written {
 }
 
 // A timing is fully determined by its text.
-impl PartialEq for When {
-    fn eq(&self, other: &When) -> bool {
+impl PartialEq for AutomationTrigger {
+    fn eq(&self, other: &AutomationTrigger) -> bool {
         match (self, other) {
-            (When::Timing(_, a), When::Timing(_, b)) => a == b,
-            (When::At(a), When::At(b)) => a == b,
+            (AutomationTrigger::Timing(_, a), AutomationTrigger::Timing(_, b)) => a == b,
+            (AutomationTrigger::At(a), AutomationTrigger::At(b)) => a == b,
             _ => false,
         }
     }
@@ -86,7 +86,7 @@ impl std::fmt::Debug for Automation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Automation")
             .field("id", &self.id)
-            .field("when", &self.when)
+            .field("when", &self.trigger)
             .field("target", &self.target)
             .finish_non_exhaustive()
     }
@@ -96,19 +96,23 @@ impl Automation {
     /// Checks an automation from a caller. The error names a field and a rule, never a value.
     pub fn from_map(map: &Map<String, Value>, policy: &Policy) -> Result<Automation, Rejection> {
         let known = "has a field that is unknown; known are automationId, schedule, workflowId, agentId, inputs, enabled, title";
-        closed(map, &FIELDS, "artifact", known)?;
-        let id = fields::name(map, "automationId")?;
+        check_known_fields(map, &FIELDS, "artifact", known)?;
+        let id = fields::required_name(map, "automationId")?;
         let schedule = map
             .get("schedule")
             .ok_or(invalid("schedule", "is missing"))?;
-        let when = When::from_map(schedule.as_object().ok_or(invalid("schedule", SCHEDULE))?)?;
-        let target = Target::from_map(map)?;
+        let when = AutomationTrigger::from_map(
+            schedule
+                .as_object()
+                .ok_or(invalid("schedule", SCHEDULE_RULE))?,
+        )?;
+        let target = AutomationTarget::from_map(map)?;
         let inputs = match map.get("inputs") {
             None => Map::new(),
             Some(Value::Object(inputs)) => inputs.clone(),
             Some(_) => return Err(invalid("inputs", "must be an object")),
         };
-        bounded(
+        check_size(
             "inputs",
             super::artifact::canonical(&inputs).len(),
             policy.run_input_bytes_max,
@@ -126,10 +130,10 @@ impl Automation {
         }
         Ok(Automation {
             id,
-            when,
+            trigger: when,
             target,
             inputs,
-            enabled: flag(map, "enabled", true)?,
+            enabled: optional_flag(map, "enabled", true)?,
             title: title.map(str::to_owned),
         })
     }
@@ -139,10 +143,10 @@ impl Automation {
     pub fn to_map(&self) -> Map<String, Value> {
         let mut map = Map::new();
         map.insert("automationId".to_owned(), json!(self.id));
-        map.insert("schedule".to_owned(), Value::Object(self.when.to_map()));
+        map.insert("schedule".to_owned(), Value::Object(self.trigger.to_map()));
         match &self.target {
-            Target::Workflow(id) => map.insert("workflowId".to_owned(), json!(id)),
-            Target::Agent(id) => map.insert("agentId".to_owned(), json!(id)),
+            AutomationTarget::Workflow(id) => map.insert("workflowId".to_owned(), json!(id)),
+            AutomationTarget::Agent(id) => map.insert("agentId".to_owned(), json!(id)),
         };
         map.insert("inputs".to_owned(), Value::Object(self.inputs.clone()));
         map.insert("enabled".to_owned(), json!(self.enabled));
@@ -154,9 +158,10 @@ impl Automation {
 
     /// The first instant after `after` at which it is due. Intervals are counted from `anchor`.
     #[must_use]
-    pub fn next(&self, anchor: Timestamp, after: Timestamp) -> Option<Timestamp> {
+    pub fn next_due(&self, anchor: Timestamp, after: Timestamp) -> Option<Timestamp> {
         if self.enabled {
-            self.when.next(readable(anchor), readable(after))
+            self.trigger
+                .next_due(clamp_to_calendar(anchor), clamp_to_calendar(after))
         } else {
             None
         }
@@ -165,26 +170,31 @@ impl Automation {
     /// The last instant after `after` and not after `now` at which it was due. If several were
     /// missed, only this one is made up for.
     #[must_use]
-    pub fn latest(&self, anchor: Timestamp, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
-        let anchor = readable(anchor);
-        let next = |from: Timestamp| self.when.next(anchor, from).filter(|_| self.enabled);
-        schedule::latest(next, readable(after), readable(now))
+    pub fn latest_due(
+        &self,
+        anchor: Timestamp,
+        after: Timestamp,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let anchor = clamp_to_calendar(anchor);
+        let next = |from: Timestamp| self.trigger.next_due(anchor, from).filter(|_| self.enabled);
+        schedule::latest_tick(next, clamp_to_calendar(after), clamp_to_calendar(now))
     }
 }
 
 /// Limits an instant to the range of the calendar: nothing is due beyond it.
-fn readable(at: Timestamp) -> Timestamp {
+fn clamp_to_calendar(at: Timestamp) -> Timestamp {
     Timestamp(at.0.clamp(-Timestamp::LAST.0, Timestamp::LAST.0))
 }
 
-impl Target {
-    fn from_map(map: &Map<String, Value>) -> Result<Target, Rejection> {
+impl AutomationTarget {
+    fn from_map(map: &Map<String, Value>) -> Result<AutomationTarget, Rejection> {
         match (
             optional_text(map, "workflowId")?,
             optional_text(map, "agentId")?,
         ) {
-            (Some(id), None) if is_workflow_id(id) => Ok(Target::Workflow(id.to_owned())),
-            (None, Some(id)) if is_agent_id(id) => Ok(Target::Agent(id.to_owned())),
+            (Some(id), None) if is_workflow_id(id) => Ok(AutomationTarget::Workflow(id.to_owned())),
+            (None, Some(id)) if is_agent_id(id) => Ok(AutomationTarget::Agent(id.to_owned())),
             (Some(_), None) => Err(Rejection::MalformedName {
                 field: "workflowId",
             }),
@@ -197,11 +207,16 @@ impl Target {
     }
 }
 
-const SCHEDULE: &str = "must be an object of every, cron or at, one of the three, and zone";
+const SCHEDULE_RULE: &str = "must be an object of every, cron or at, one of the three, and zone";
 
-impl When {
-    fn from_map(map: &Map<String, Value>) -> Result<When, Rejection> {
-        closed(map, &["every", "cron", "at", "zone"], "schedule", SCHEDULE)?;
+impl AutomationTrigger {
+    fn from_map(map: &Map<String, Value>) -> Result<AutomationTrigger, Rejection> {
+        check_known_fields(
+            map,
+            &["every", "cron", "at", "zone"],
+            "schedule",
+            SCHEDULE_RULE,
+        )?;
         let every = optional_text(map, "every")?;
         let cron = optional_text(map, "cron")?;
         let at = optional_text(map, "at")?;
@@ -218,28 +233,28 @@ impl When {
                 let at = parsed
                     .map(|at| Timestamp(at.as_millisecond()))
                     .filter(|at| (0..=Timestamp::LAST.0).contains(&at.0));
-                at.map(When::At).ok_or(invalid(
+                at.map(AutomationTrigger::At).ok_or(invalid(
                     "at",
                     "must be an instant, such as 2026-05-01T09:00:00Z",
                 ))
             }
             (Some(_), None, None) | (None, Some(_), None) => {
                 let timing = Box::new(Timing::parse(every, cron, zone)?);
-                let written = Written {
+                let written = TimingText {
                     every: every.map(str::to_owned),
                     cron: cron.map(str::to_owned),
                     zone: zone.to_owned(),
                 };
-                Ok(When::Timing(timing, written))
+                Ok(AutomationTrigger::Timing(timing, written))
             }
-            _ => Err(invalid("schedule", SCHEDULE)),
+            _ => Err(invalid("schedule", SCHEDULE_RULE)),
         }
     }
 
     fn to_map(&self) -> Map<String, Value> {
         let fields = match self {
-            When::At(at) => vec![("at", Some(at.rfc3339()))],
-            When::Timing(_, written) => {
+            AutomationTrigger::At(at) => vec![("at", Some(at.rfc3339()))],
+            AutomationTrigger::Timing(_, written) => {
                 vec![
                     ("every", written.every.clone()),
                     ("cron", written.cron.clone()),
@@ -253,10 +268,10 @@ impl When {
             .collect()
     }
 
-    fn next(&self, anchor: Timestamp, after: Timestamp) -> Option<Timestamp> {
+    fn next_due(&self, anchor: Timestamp, after: Timestamp) -> Option<Timestamp> {
         match self {
-            When::Timing(timing, _) => timing.next(anchor, after),
-            When::At(at) => Some(*at).filter(|at| *at > after),
+            AutomationTrigger::Timing(timing, _) => timing.next(anchor, after),
+            AutomationTrigger::At(at) => Some(*at).filter(|at| *at > after),
         }
     }
 }

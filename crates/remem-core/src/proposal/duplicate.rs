@@ -7,7 +7,7 @@
 //! which consolidation uses, say too little here: most of an artifact is the same field names over
 //! and over, and workflows whose names differ in one letter would look alike.
 
-use super::Kind;
+use super::ProposalKind;
 use super::artifact::Artifact;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -24,9 +24,9 @@ const ACTION_FIELDS: [&str; 2] = ["workflowId", "toolAllowlist"];
 /// The known artifact that this one repeats: one with the same bytes first, else the most similar
 /// one, else none. Among equally similar ones the first counts.
 pub fn duplicate_of<'a>(
-    kind: Kind,
+    kind: ProposalKind,
     artifact: &Artifact,
-    known: impl IntoIterator<Item = (&'a str, Kind, &'a str)>,
+    known: impl IntoIterator<Item = (&'a str, ProposalKind, &'a str)>,
 ) -> Option<&'a str> {
     let draft = Features::of(kind, artifact.text())?;
     let mut nearest: Option<(&'a str, (usize, usize))> = None;
@@ -61,7 +61,7 @@ struct Features {
 
 impl Features {
     /// The features of an artifact; `None` if the text is no JSON object.
-    fn of(kind: Kind, text: &str) -> Option<Features> {
+    fn of(kind: ProposalKind, text: &str) -> Option<Features> {
         let map: Map<String, Value> = serde_json::from_str(text).ok()?;
         let mut actions = Vec::new();
         let mut words = Vec::new();
@@ -70,8 +70,8 @@ impl Features {
             .filter(|(key, _)| !NAME_FIELDS.contains(&key.as_str()))
         {
             // Inside a pack the id of an agent is a name; in an automation it says what is started.
-            let is_action = kind == Kind::Automation && key == "agentId";
-            collect(key, value, is_action, &mut actions, &mut words);
+            let is_action = kind == ProposalKind::Automation && key == "agentId";
+            collect_features(key, value, is_action, &mut actions, &mut words);
         }
         actions.sort_unstable();
         let shingles = if words.len() < SHINGLE_WORDS {
@@ -90,7 +90,7 @@ impl Features {
     }
 }
 
-fn collect(
+fn collect_features(
     key: &str,
     value: &Value,
     is_action: bool,
@@ -104,12 +104,12 @@ fn collect(
     match value {
         Value::Object(map) => map
             .iter()
-            .for_each(|(key, value)| collect(key, value, false, actions, words)),
+            .for_each(|(key, value)| collect_features(key, value, false, actions, words)),
         Value::Array(items) => items.iter().for_each(|item| match item {
             // A list of objects is walked through; the key is not repeated for each object.
             Value::Object(map) => map
                 .iter()
-                .for_each(|(key, value)| collect(key, value, false, actions, words)),
+                .for_each(|(key, value)| collect_features(key, value, false, actions, words)),
             plain => words.extend(words_of(plain)),
         }),
         plain => words.extend(words_of(plain)),

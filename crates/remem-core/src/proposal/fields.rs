@@ -5,9 +5,9 @@ use crate::rejection::Rejection;
 use serde_json::{Map, Value};
 
 /// The rule in words that [`is_name`] checks.
-pub(super) const NAME: &str =
+pub(super) const NAME_RULE: &str =
     "must be 1 to 128 lowercase letters, digits, _, dots and -, beginning with a letter";
-const VERSION: &str = "must be 1 to 64 letters, digits, dots, + and -, beginning with a digit";
+const VERSION_RULE: &str = "must be 1 to 64 letters, digits, dots, + and -, beginning with a digit";
 const NAME_CHARS_MAX: usize = 128;
 const VERSION_CHARS_MAX: usize = 64;
 
@@ -26,7 +26,7 @@ pub(super) fn invalid(field: &'static str, rule: &'static str) -> Rejection {
 }
 
 /// Refuses an object with unknown fields.
-pub(super) fn closed(
+pub(super) fn check_known_fields(
     map: &Map<String, Value>,
     known: &[&str],
     field: &'static str,
@@ -40,7 +40,7 @@ pub(super) fn closed(
 }
 
 /// Reads a text field that is required.
-pub(super) fn text<'a>(
+pub(super) fn required_text<'a>(
     map: &'a Map<String, Value>,
     field: &'static str,
 ) -> Result<&'a str, Rejection> {
@@ -60,7 +60,7 @@ pub(super) fn optional_text<'a>(
 }
 
 /// Reads an optional boolean field.
-pub(super) fn flag(
+pub(super) fn optional_flag(
     map: &Map<String, Value>,
     field: &'static str,
     default: bool,
@@ -73,18 +73,21 @@ pub(super) fn flag(
 }
 
 /// Reads the required name of an artifact.
-pub(super) fn name(map: &Map<String, Value>, field: &'static str) -> Result<String, Rejection> {
-    let name = text(map, field)?;
+pub(super) fn required_name(
+    map: &Map<String, Value>,
+    field: &'static str,
+) -> Result<String, Rejection> {
+    let name = required_text(map, field)?;
     if is_name(name) {
         Ok(name.to_owned())
     } else {
-        Err(invalid(field, NAME))
+        Err(invalid(field, NAME_RULE))
     }
 }
 
 /// Reads the required version of an artifact.
-pub(super) fn version(map: &Map<String, Value>) -> Result<String, Rejection> {
-    let version = text(map, "version")?;
+pub(super) fn required_version(map: &Map<String, Value>) -> Result<String, Rejection> {
+    let version = required_text(map, "version")?;
     let fits = version.len() <= VERSION_CHARS_MAX
         && version.starts_with(|c: char| c.is_ascii_digit())
         && version
@@ -93,12 +96,12 @@ pub(super) fn version(map: &Map<String, Value>) -> Result<String, Rejection> {
     if fits {
         Ok(version.to_owned())
     } else {
-        Err(invalid("version", VERSION))
+        Err(invalid("version", VERSION_RULE))
     }
 }
 
 /// Reads a required list of objects.
-pub(super) fn objects<'a>(
+pub(super) fn required_objects<'a>(
     map: &'a Map<String, Value>,
     field: &'static str,
     items_max: usize,
@@ -124,7 +127,11 @@ pub(super) fn objects<'a>(
 }
 
 /// Refuses a text that exceeds its limit in bytes.
-pub(super) fn bounded(field: &'static str, actual: usize, limit: usize) -> Result<(), Rejection> {
+pub(super) fn check_size(
+    field: &'static str,
+    actual: usize,
+    limit: usize,
+) -> Result<(), Rejection> {
     let actual = actual as u64;
     let limit = limit as u64;
     if actual > limit {

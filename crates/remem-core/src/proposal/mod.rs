@@ -15,15 +15,15 @@ pub mod synthesis;
 pub mod template;
 
 pub use artifact::{Artifact, Installable, check};
-pub use automation::{Automation, Target, When};
+pub use automation::{Automation, AutomationTarget, AutomationTrigger};
 pub use duplicate::duplicate_of;
 pub use fields::is_name;
-pub use synthesis::{RunTrace, Synthesised, ToolTrace, Traces, synthesise};
+pub use synthesis::{ProposalDraft, RunTrace, ToolTrace, Traces, draft_proposals};
 pub use template::PromptTemplate;
 
 /// The kind of object that a proposal would install.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum ProposalKind {
     /// A pack of agents.
     AgentPack,
     /// A pack of workflows.
@@ -34,36 +34,38 @@ pub enum Kind {
     Automation,
 }
 
-impl Kind {
+impl ProposalKind {
     /// All kinds, in the order of their declaration.
-    pub const ALL: [Kind; 4] = [
-        Kind::AgentPack,
-        Kind::WorkflowChainPack,
-        Kind::PromptTemplate,
-        Kind::Automation,
+    pub const ALL: [ProposalKind; 4] = [
+        ProposalKind::AgentPack,
+        ProposalKind::WorkflowChainPack,
+        ProposalKind::PromptTemplate,
+        ProposalKind::Automation,
     ];
 
     /// The stable name, as stored and sent.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Kind::AgentPack => "agent-pack",
-            Kind::WorkflowChainPack => "workflow-chain-pack",
-            Kind::PromptTemplate => "prompt-template",
-            Kind::Automation => "automation",
+            ProposalKind::AgentPack => "agent-pack",
+            ProposalKind::WorkflowChainPack => "workflow-chain-pack",
+            ProposalKind::PromptTemplate => "prompt-template",
+            ProposalKind::Automation => "automation",
         }
     }
 
     /// The kind with this name, if there is one.
     #[must_use]
-    pub fn parse(text: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.as_str() == text)
+    pub fn parse(text: &str) -> Option<ProposalKind> {
+        ProposalKind::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
     }
 }
 
 /// The state of a proposal in its lifecycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum State {
+pub enum ProposalState {
     /// The proposal is as it was drafted.
     Draft,
     /// A person has changed it since it was drafted.
@@ -78,7 +80,7 @@ pub enum State {
 
 /// An action of a person on a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
+pub enum ProposalAction {
     /// Change its artifact or texts.
     Revise,
     /// Install the artifact of the proposal.
@@ -89,49 +91,63 @@ pub enum Step {
     Archive,
 }
 
-impl Step {
+impl ProposalAction {
     /// All actions, in the order of their declaration.
-    pub const ALL: [Step; 4] = [Step::Revise, Step::Apply, Step::Reject, Step::Archive];
+    pub const ALL: [ProposalAction; 4] = [
+        ProposalAction::Revise,
+        ProposalAction::Apply,
+        ProposalAction::Reject,
+        ProposalAction::Archive,
+    ];
 }
 
-impl State {
+impl ProposalState {
     /// All states, in the order of their declaration.
-    pub const ALL: [State; 5] = [
-        State::Draft,
-        State::Revised,
-        State::Applied,
-        State::Rejected,
-        State::Archived,
+    pub const ALL: [ProposalState; 5] = [
+        ProposalState::Draft,
+        ProposalState::Revised,
+        ProposalState::Applied,
+        ProposalState::Rejected,
+        ProposalState::Archived,
     ];
 
     /// The stable name, as stored and sent.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Draft => "draft",
-            State::Revised => "revised",
-            State::Applied => "applied",
-            State::Rejected => "rejected",
-            State::Archived => "archived",
+            ProposalState::Draft => "draft",
+            ProposalState::Revised => "revised",
+            ProposalState::Applied => "applied",
+            ProposalState::Rejected => "rejected",
+            ProposalState::Archived => "archived",
         }
     }
 
     /// The state with this name, if there is one.
     #[must_use]
-    pub fn parse(text: &str) -> Option<State> {
-        State::ALL.into_iter().find(|state| state.as_str() == text)
+    pub fn parse(text: &str) -> Option<ProposalState> {
+        ProposalState::ALL
+            .into_iter()
+            .find(|state| state.as_str() == text)
     }
 
     /// The state after an action; `None` if the action is not allowed in this state.
     #[must_use]
-    pub fn after(self, step: Step) -> Option<State> {
+    pub fn next_state(self, step: ProposalAction) -> Option<ProposalState> {
         match (self, step) {
-            (State::Draft | State::Revised, Step::Revise) => Some(State::Revised),
-            (State::Draft | State::Revised, Step::Apply) => Some(State::Applied),
-            (State::Draft | State::Revised, Step::Reject) => Some(State::Rejected),
-            (State::Draft | State::Revised | State::Rejected, Step::Archive) => {
-                Some(State::Archived)
+            (ProposalState::Draft | ProposalState::Revised, ProposalAction::Revise) => {
+                Some(ProposalState::Revised)
             }
+            (ProposalState::Draft | ProposalState::Revised, ProposalAction::Apply) => {
+                Some(ProposalState::Applied)
+            }
+            (ProposalState::Draft | ProposalState::Revised, ProposalAction::Reject) => {
+                Some(ProposalState::Rejected)
+            }
+            (
+                ProposalState::Draft | ProposalState::Revised | ProposalState::Rejected,
+                ProposalAction::Archive,
+            ) => Some(ProposalState::Archived),
             _ => None,
         }
     }
@@ -139,6 +155,6 @@ impl State {
     /// Returns true if it waits for a decision.
     #[must_use]
     pub fn is_open(self) -> bool {
-        matches!(self, State::Draft | State::Revised)
+        matches!(self, ProposalState::Draft | ProposalState::Revised)
     }
 }

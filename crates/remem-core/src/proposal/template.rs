@@ -1,7 +1,9 @@
 //! The prompt template: a text with placeholders. Owns how placeholders are written and how they
 //! are filled; it calls no model and reads no memory.
 
-use super::fields::{self, bounded, closed, flag, invalid, objects};
+use super::fields::{
+    self, check_known_fields, check_size, invalid, optional_flag, required_objects,
+};
 use crate::policy::Policy;
 use crate::rejection::Rejection;
 use serde_json::{Map, Value};
@@ -52,7 +54,7 @@ impl std::fmt::Debug for Variable {
 
 enum Piece<'a> {
     Text(&'a str),
-    Place(&'a str),
+    Placeholder(&'a str),
 }
 
 impl PromptTemplate {
@@ -62,20 +64,20 @@ impl PromptTemplate {
         policy: &Policy,
     ) -> Result<PromptTemplate, Rejection> {
         let known = "has a field that is unknown; known are templateId, version, text, variables";
-        closed(
+        check_known_fields(
             map,
             &["templateId", "version", "text", "variables"],
             "artifact",
             known,
         )?;
-        let id = fields::name(map, "templateId")?;
-        let version = fields::version(map)?;
-        let text = fields::text(map, "text")?.to_owned();
+        let id = fields::required_name(map, "templateId")?;
+        let version = fields::required_version(map)?;
+        let text = fields::required_text(map, "text")?.to_owned();
         if text.trim().is_empty() {
             return Err(Rejection::Empty { field: "text" });
         }
-        bounded("text", text.len(), policy.content_bytes_max)?;
-        let variables = objects(
+        check_size("text", text.len(), policy.content_bytes_max)?;
+        let variables = required_objects(
             map,
             "variables",
             VARIABLES_MAX,
@@ -96,7 +98,7 @@ impl PromptTemplate {
         let placeholders: Vec<&str> = pieces(&text)?
             .into_iter()
             .filter_map(|piece| {
-                if let Piece::Place(name) = piece {
+                if let Piece::Placeholder(name) = piece {
                     Some(name)
                 } else {
                     None
@@ -165,13 +167,13 @@ impl PromptTemplate {
         let filled = self
             .variables
             .iter()
-            .map(|variable| variable.filled(values.get(&variable.name)));
+            .map(|variable| variable.value_or_default(values.get(&variable.name)));
         let filled = filled.collect::<Result<Vec<String>, Rejection>>()?;
         let mut rendered = String::new();
         for piece in pieces(&self.text)? {
             let text = match piece {
                 Piece::Text(text) => text,
-                Piece::Place(name) => {
+                Piece::Placeholder(name) => {
                     let place = self
                         .variables
                         .iter()
@@ -179,7 +181,7 @@ impl PromptTemplate {
                     place.map_or("", |place| filled[place].as_str())
                 }
             };
-            bounded("variables", rendered.len() + text.len(), RENDERED_BYTES_MAX)?;
+            check_size("variables", rendered.len() + text.len(), RENDERED_BYTES_MAX)?;
             rendered.push_str(text);
         }
         Ok(rendered)
@@ -189,7 +191,7 @@ impl PromptTemplate {
 impl Variable {
     fn from_map(map: &Map<String, Value>) -> Result<Variable, Rejection> {
         let known = "have a field that is unknown; known are name, required, defaultValue";
-        closed(
+        check_known_fields(
             map,
             &["name", "required", "defaultValue"],
             "variables",
@@ -203,18 +205,18 @@ impl Variable {
         let name = name.ok_or(invalid("variables", rule))?.to_owned();
         let default_value = map
             .get("defaultValue")
-            .map(|value| plain(value).ok_or(invalid("defaultValue", PLAIN)))
+            .map(|value| plain_text(value).ok_or(invalid("defaultValue", PLAIN_RULE)))
             .transpose()?;
         Ok(Variable {
             name,
-            required: flag(map, "required", false)?,
+            required: optional_flag(map, "required", false)?,
             default_value,
         })
     }
 
-    fn filled(&self, given: Option<&Value>) -> Result<String, Rejection> {
+    fn value_or_default(&self, given: Option<&Value>) -> Result<String, Rejection> {
         match given.filter(|value| !value.is_null()) {
-            Some(value) => plain(value).ok_or(invalid("variables", PLAIN)),
+            Some(value) => plain_text(value).ok_or(invalid("variables", PLAIN_RULE)),
             None if self.required => Err(invalid(
                 "variables",
                 "must hold every variable that the template requires",
@@ -224,9 +226,9 @@ impl Variable {
     }
 }
 
-const PLAIN: &str = "must be a text, a number, true or false";
+const PLAIN_RULE: &str = "must be a text, a number, true or false";
 
-fn plain(value: &Value) -> Option<String> {
+fn plain_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
@@ -257,7 +259,7 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Rejection> {
                 "must have the name of a variable between {{ and }}",
             ));
         }
-        pieces.extend([Piece::Text(before), Piece::Place(name)]);
+        pieces.extend([Piece::Text(before), Piece::Placeholder(name)]);
         rest = behind;
     }
     pieces.push(Piece::Text(rest));

@@ -7,7 +7,7 @@
 //! begins an entry, two spaces and a mark are untrusted text, four spaces are further lines of a
 //! text, `---` separates the two sections.
 
-use super::confidence::THRESHOLD;
+use super::confidence::RELEVANCE_THRESHOLD_PPM;
 use super::fence;
 use crate::entry::{Entry, Typology};
 use crate::ids::{EntryId, Timestamp};
@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// The line between standing entries and hits.
-const RULE: &str = "---\n";
+const SECTION_RULE: &str = "---\n";
 /// The indentation of further lines of a text. Longer than that of a fence, which therefore cannot
 /// be imitated.
 const INDENT: &str = "    ";
@@ -26,7 +26,7 @@ const FENCE_INDENT: &str = "  ";
 
 /// A hit to include in the text for a model.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
+pub struct BlockHit<'a> {
     pub entry: &'a Entry,
     /// The probability that it answers the query, if known; an improbable hit is labelled "unsure".
     pub probability_ppm: Option<i64>,
@@ -34,7 +34,7 @@ pub struct Shown<'a> {
 
 /// The text for a model. Its `Debug` output has sizes only.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Block {
+pub struct ContextBlock {
     /// The text; every line, also the last one, ends in a line break.
     pub text: String,
     /// The number of tokens of the whole text.
@@ -47,7 +47,7 @@ pub struct Block {
     pub omitted: Vec<EntryId>,
 }
 
-impl std::fmt::Debug for Block {
+impl std::fmt::Debug for ContextBlock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Block {
 }
 
 /// One entry as text.
-struct Piece<'a> {
+struct RenderedEntry<'a> {
     id: &'a EntryId,
     text: String,
 }
@@ -70,12 +70,12 @@ struct Piece<'a> {
 /// first; untrusted ones are left out. They get at most half of the budget; hits get the rest. Of
 /// each section, the entries are as many as fit from the first one on (see [`fit`]).
 #[must_use]
-pub fn compile(
+pub fn compile_context(
     standing: &[&Entry],
-    hits: &[Shown<'_>],
+    hits: &[BlockHit<'_>],
     count: &dyn Fn(&str) -> usize,
     budget: usize,
-) -> Block {
+) -> ContextBlock {
     let mut sorted: Vec<&Entry> = standing.to_vec();
     // An untrusted entry may be a hit, but is never a standing entry.
     sabotage!(
@@ -91,9 +91,12 @@ pub fn compile(
         (Reverse(entry.typology), trust, entry.created_at, &entry.id)
     });
     sorted.dedup_by_key(|entry| &entry.id);
-    let pieces: Vec<Piece<'_>> = sorted.iter().map(|entry| piece(entry, None)).collect();
-    let mut block = Block::default();
-    add(&mut block, &pieces, "", count, budget / 2);
+    let pieces: Vec<RenderedEntry<'_>> = sorted
+        .iter()
+        .map(|entry| render_entry(entry, None))
+        .collect();
+    let mut block = ContextBlock::default();
+    append_fitting(&mut block, &pieces, "", count, budget / 2);
     block.prefix_bytes = block.text.len();
 
     let mut shown_ids: BTreeSet<&EntryId> = sorted
@@ -102,11 +105,15 @@ pub fn compile(
         .filter(|id| block.ids.contains(id))
         .collect();
     let fresh = hits.iter().filter(|hit| shown_ids.insert(&hit.entry.id));
-    let pieces: Vec<Piece<'_>> = fresh
-        .map(|hit| piece(hit.entry, hit.probability_ppm))
+    let pieces: Vec<RenderedEntry<'_>> = fresh
+        .map(|hit| render_entry(hit.entry, hit.probability_ppm))
         .collect();
-    let rule = if block.text.is_empty() { "" } else { RULE };
-    add(&mut block, &pieces, rule, count, budget);
+    let rule = if block.text.is_empty() {
+        ""
+    } else {
+        SECTION_RULE
+    };
+    append_fitting(&mut block, &pieces, rule, count, budget);
 
     let mut listed: BTreeSet<&EntryId> = block.ids.iter().collect();
     let given = sorted
@@ -121,9 +128,9 @@ pub fn compile(
 /// Appends the pieces that fit, after `rule`. The pieces are chosen by their own token counts; then
 /// the whole text is counted, since a text may count more than its parts, and the last pieces are
 /// dropped until it is within the budget.
-fn add(
-    block: &mut Block,
-    pieces: &[Piece<'_>],
+fn append_fitting(
+    block: &mut ContextBlock,
+    pieces: &[RenderedEntry<'_>],
     rule: &str,
     count: &dyn Fn(&str) -> usize,
     budget: usize,
@@ -131,7 +138,7 @@ fn add(
     let counted = |text: &str| if text.is_empty() { 0 } else { count(text) };
     let left = budget.saturating_sub(block.tokens + counted(rule));
     let costs: Vec<usize> = pieces.iter().map(|piece| counted(&piece.text)).collect();
-    let mut chosen = fit(&costs, left);
+    let mut chosen = fit_budget(&costs, left);
     while !chosen.is_empty() {
         let lines = chosen
             .iter()
@@ -160,7 +167,7 @@ fn add(
 /// one on. An item that is larger than the whole budget is left out and does not end the list.
 /// Nothing after the first item that no longer fits is returned, however small.
 #[must_use]
-pub fn fit(costs: &[usize], budget: usize) -> Vec<usize> {
+pub fn fit_budget(costs: &[usize], budget: usize) -> Vec<usize> {
     let mut left = budget;
     let mut chosen = Vec::new();
     for (at, cost) in costs
@@ -178,10 +185,10 @@ pub fn fit(costs: &[usize], budget: usize) -> Vec<usize> {
 }
 
 /// Renders one entry with its id, labels and text.
-fn piece<'a>(entry: &'a Entry, probability_ppm: Option<i64>) -> Piece<'a> {
+fn render_entry<'a>(entry: &'a Entry, probability_ppm: Option<i64>) -> RenderedEntry<'a> {
     let head = format!(
         "- [{}] ({})",
-        plain(&entry.id),
+        escaped_id(&entry.id),
         labels(entry, probability_ppm)
     );
     let text = if sabotage!(
@@ -189,7 +196,7 @@ fn piece<'a>(entry: &'a Entry, probability_ppm: Option<i64>) -> Piece<'a> {
         fence::is_untrusted(entry),
         false
     ) {
-        let fenced = fence::fenced(&entry.content);
+        let fenced = fence::fence_untrusted(&entry.content);
         let lines = fenced
             .split('\n')
             .map(|line| format!("\n{FENCE_INDENT}{line}"));
@@ -200,14 +207,14 @@ fn piece<'a>(entry: &'a Entry, probability_ppm: Option<i64>) -> Piece<'a> {
             .split(|c| {
                 sabotage!(
                     "a-text-begins-a-line-of-a-block",
-                    fence::ends_line(c),
+                    fence::is_line_break(c),
                     c == '\n'
                 )
             })
             .collect();
         format!("{head} {}\n", lines.join(&format!("\n{INDENT}")))
     };
-    Piece {
+    RenderedEntry {
         id: &entry.id,
         text,
     }
@@ -246,7 +253,7 @@ fn labels(entry: &Entry, probability_ppm: Option<i64>) -> String {
     labels.push(trust.as_str().to_owned());
     labels.extend(
         probability_ppm
-            .filter(|probability| *probability < THRESHOLD)
+            .filter(|probability| *probability < RELEVANCE_THRESHOLD_PPM)
             .map(|_| "unsure".to_owned()),
     );
     labels.join(", ")
@@ -259,9 +266,9 @@ fn day(at: Timestamp) -> String {
 
 /// An id escaped so that it ends neither its brackets nor its line: callers choose ids, and some
 /// contain brackets.
-fn plain(id: &EntryId) -> String {
+fn escaped_id(id: &EntryId) -> String {
     let safe =
-        |c: char| !c.is_whitespace() && !fence::ends_line(c) && !['[', ']', '\\'].contains(&c);
+        |c: char| !c.is_whitespace() && !fence::is_line_break(c) && !['[', ']', '\\'].contains(&c);
     id.as_str()
         .chars()
         .map(|c| {

@@ -2,16 +2,16 @@
 //! depend on the other hits. It does not change an order. A list always has a best hit; only
 //! absolute signals show whether it is good.
 
-use super::rank::{Candidate, RankRequest, Ranked};
-use super::{WHOLE, ppm, share};
+use super::rank::{RankCandidate, RankRequest, Ranked};
+use super::{PPM, share_ppm, to_ppm};
 
 /// The probability from which on a best hit counts as relevant. Low: a paraphrase that is not shown
 /// is worse than one line too many.
-pub const THRESHOLD: i64 = 100_000;
+pub const RELEVANCE_THRESHOLD_PPM: i64 = 100_000;
 /// The index of the hit that the best one is compared with.
-const TENTH: usize = 9;
+const TENTH_INDEX: usize = 9;
 /// The distance between the entries of [`LOGISTIC`], in thousandths of a logit.
-const STEP: i64 = 250;
+const LOGISTIC_STEP: i64 = 250;
 /// The logistic function at 0, 0.25, 0.5, … 8, in parts per million; the negative half follows by
 /// symmetry.
 #[rustfmt::skip]
@@ -44,27 +44,27 @@ impl Signals {
     /// The signals of a ranking and the candidates it was made from.
     #[must_use]
     pub fn of(
-        candidates: &[Candidate<'_>],
+        candidates: &[RankCandidate<'_>],
         ranked: &[Ranked<'_>],
         request: &RankRequest,
     ) -> Signals {
         const LEXICAL_MAX: f64 = 1e6;
         let lexical = candidates
             .iter()
-            .map(|one| ppm(one.lexical + one.typo, LEXICAL_MAX))
+            .map(|one| to_ppm(one.lexical + one.typo, LEXICAL_MAX))
             .max()
             .unwrap_or(0);
         let best = ranked.first().map_or(0, |hit| hit.score);
-        let tenth = ranked.get(TENTH).map_or(best, |hit| hit.score);
+        let tenth = ranked.get(TENTH_INDEX).map_or(best, |hit| hit.score);
         Signals {
-            lexical: share(lexical, ppm(request.lexical_best, LEXICAL_MAX)),
+            lexical: share_ppm(lexical, to_ppm(request.lexical_best_possible, LEXICAL_MAX)),
             cosine: candidates
                 .iter()
                 .filter_map(|one| one.cosine)
-                .map(|cosine| ppm(cosine, 1.0))
+                .map(|cosine| to_ppm(cosine, 1.0))
                 .max(),
-            margin: share(best - tenth, best),
-            size: (i64::from((ranked.len() + 1).ilog2()) * WHOLE / 10).min(WHOLE),
+            margin: share_ppm(best - tenth, best),
+            size: (i64::from((ranked.len() + 1).ilog2()) * PPM / 10).min(PPM),
             hits: ranked.len(),
         }
     }
@@ -72,7 +72,7 @@ impl Signals {
 
 /// The weights of the signals: thousandths of a logit for a full signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct SignalWeights {
     /// The constant term of the model.
     pub bias: i64,
     /// The weight of [`Signals::lexical`].
@@ -91,9 +91,9 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calibration {
     /// The weights for memories with vectors.
-    pub with_vectors: Row,
+    pub with_vectors: SignalWeights,
     /// The weights for memories without vectors.
-    pub without: Row,
+    pub without_vectors: SignalWeights,
     /// The probability from which on a best hit counts as relevant.
     pub threshold_ppm: i64,
 }
@@ -101,32 +101,32 @@ pub struct Calibration {
 impl Default for Calibration {
     fn default() -> Calibration {
         Calibration {
-            with_vectors: Row {
+            with_vectors: SignalWeights {
                 bias: -6_186,
                 lexical: 3_826,
                 cosine: 15_230,
                 margin: 3_026,
                 size: -5_459,
             },
-            without: Row {
+            without_vectors: SignalWeights {
                 bias: -4_385,
                 lexical: 13_237,
                 cosine: 0,
                 margin: 3_396,
                 size: -1_116,
             },
-            threshold_ppm: THRESHOLD,
+            threshold_ppm: RELEVANCE_THRESHOLD_PPM,
         }
     }
 }
 
 /// The estimate whether the best hit is an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct RelevanceVerdict {
     /// The probability that the best hit is relevant, in parts per million.
     pub probability_ppm: i64,
     /// Whether the probability reaches the threshold.
-    pub relevant: bool,
+    pub is_relevant: bool,
 }
 
 /// The probability that the best hit is relevant, in parts per million; 0 if there is no hit.
@@ -138,14 +138,13 @@ pub fn confidence(signals: &Signals, calibration: &Calibration) -> i64 {
     let row = if signals.cosine.is_some() {
         &calibration.with_vectors
     } else {
-        &calibration.without
+        &calibration.without_vectors
     };
-    let term =
-        |weight: i64, signal: i64| weight.clamp(-WHOLE, WHOLE) * signal.clamp(0, WHOLE) / WHOLE;
+    let term = |weight: i64, signal: i64| weight.clamp(-PPM, PPM) * signal.clamp(0, PPM) / PPM;
     let evidence =
         term(row.lexical, signals.lexical) + term(row.cosine, signals.cosine.unwrap_or(0));
     logistic(
-        row.bias.clamp(-WHOLE, WHOLE)
+        row.bias.clamp(-PPM, PPM)
             + evidence
             + term(row.margin, signals.margin)
             + term(row.size, signals.size),
@@ -154,11 +153,11 @@ pub fn confidence(signals: &Signals, calibration: &Calibration) -> i64 {
 
 /// The probability, with its comparison to the threshold.
 #[must_use]
-pub fn verdict(signals: &Signals, calibration: &Calibration) -> Verdict {
+pub fn relevance_verdict(signals: &Signals, calibration: &Calibration) -> RelevanceVerdict {
     let probability_ppm = confidence(signals, calibration);
-    Verdict {
+    RelevanceVerdict {
         probability_ppm,
-        relevant: signals.hits > 0 && probability_ppm >= calibration.threshold_ppm,
+        is_relevant: signals.hits > 0 && probability_ppm >= calibration.threshold_ppm,
     }
 }
 
@@ -166,18 +165,18 @@ pub fn verdict(signals: &Signals, calibration: &Calibration) -> Verdict {
 /// table.
 fn logistic(logit: i64) -> i64 {
     let magnitude = logit.unsigned_abs();
-    let index = usize::try_from(magnitude / STEP.unsigned_abs()).unwrap_or(usize::MAX);
+    let index = usize::try_from(magnitude / LOGISTIC_STEP.unsigned_abs()).unwrap_or(usize::MAX);
     let at = |index: usize| {
         LOGISTIC
             .get(index)
             .or(LOGISTIC.last())
             .copied()
-            .unwrap_or(WHOLE)
+            .unwrap_or(PPM)
     };
     let low = at(index);
     let high = at(index.saturating_add(1));
-    let upper = low + (high - low) * (logit.abs() % STEP) / STEP;
-    if logit < 0 { WHOLE - upper } else { upper }
+    let upper = low + (high - low) * (logit.abs() % LOGISTIC_STEP) / LOGISTIC_STEP;
+    if logit < 0 { PPM - upper } else { upper }
 }
 
 #[cfg(test)]

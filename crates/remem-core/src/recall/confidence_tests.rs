@@ -1,9 +1,9 @@
 //! The logistic table against the function, and the effect of each signal on the probability.
 
 use super::*;
-use crate::entry::{Entry, Facets, RevRange, Tier, Typology};
+use crate::entry::{Entry, Facets, RevisionRange, Tier, Typology};
 use crate::ids::{EntryId, MemoryRef, Revision, Timestamp};
-use crate::recall::rank::rank;
+use crate::recall::rank::rank_candidates;
 use proptest::prelude::*;
 
 fn signals(lexical: i64, cosine: Option<i64>, margin: i64) -> Signals {
@@ -29,16 +29,16 @@ fn signals_do_not_depend_on_what_else_was_found() {
         tier: Tier::Persistent,
         typology: Typology::Semantic,
         facets: Facets::default(),
-        visible: RevRange {
+        visible: RevisionRange {
             from: Revision(1),
             to: None,
         },
-        scan: 0,
+        redaction_fingerprint: 0,
     };
     let entries: Vec<Entry> = (0..12).map(entry).collect();
     let found = |count: usize, lexical: f64, cosine: Option<f64>| {
         let all = entries.iter().take(count).zip(0i32..);
-        let all = all.map(|(entry, n)| Candidate {
+        let all = all.map(|(entry, n)| RankCandidate {
             entry,
             lexical: lexical / f64::from(n + 1),
             cosine,
@@ -46,12 +46,16 @@ fn signals_do_not_depend_on_what_else_was_found() {
             support: 1,
             uses: 0,
         });
-        let candidates: Vec<Candidate<'_>> = all.collect();
+        let candidates: Vec<RankCandidate<'_>> = all.collect();
         let request = RankRequest {
-            lexical_best: 20.0,
+            lexical_best_possible: 20.0,
             ..RankRequest::default()
         };
-        Signals::of(&candidates, &rank(&candidates, &[], &request), &request)
+        Signals::of(
+            &candidates,
+            &rank_candidates(&candidates, &[], &request),
+            &request,
+        )
     };
     // The best hit of a list has the full score however weak it is; compared with the best possible
     // score, it has not.
@@ -74,7 +78,7 @@ fn signals_do_not_depend_on_what_else_was_found() {
     // Words: 0.55 for the best, of it (1.8 + 0.25) / 18.25 for the tenth. Meaning is the same for
     // both.
     assert!(
-        (strong.margin - share(550_000 - 61_781, 550_000 + 450_000)).abs() < 10,
+        (strong.margin - share_ppm(550_000 - 61_781, 550_000 + 450_000)).abs() < 10,
         "{strong:?}"
     );
     assert_eq!(found(0, 0.0, None), Signals::default());
@@ -101,24 +105,24 @@ fn the_table_is_the_logistic_function() {
 fn nothing_found_is_nothing_relevant() {
     let nothing = Signals {
         hits: 0,
-        ..signals(WHOLE, Some(WHOLE), WHOLE)
+        ..signals(PPM, Some(PPM), PPM)
     };
     let eager = Calibration {
         threshold_ppm: 0,
         ..Calibration::default()
     };
     assert_eq!(
-        verdict(&nothing, &eager),
-        Verdict {
+        relevance_verdict(&nothing, &eager),
+        RelevanceVerdict {
             probability_ppm: 0,
-            relevant: false
+            is_relevant: false
         }
     );
 }
 
 #[test]
 fn a_strong_best_is_relevant_and_a_weak_one_is_not() {
-    let judge = |signals: Signals| verdict(&signals, &Calibration::default()).relevant;
+    let judge = |signals: Signals| relevance_verdict(&signals, &Calibration::default()).is_relevant;
     assert!(
         judge(signals(800_000, Some(700_000), 500_000)) && judge(signals(800_000, None, 500_000))
     );
@@ -128,14 +132,14 @@ fn a_strong_best_is_relevant_and_a_weak_one_is_not() {
     let probability = confidence(&signals(300_000, Some(400_000), 0), &Calibration::default());
     for (threshold_ppm, relevant) in [(probability, true), (probability + 1, false)] {
         assert_eq!(
-            verdict(
+            relevance_verdict(
                 &signals(300_000, Some(400_000), 0),
                 &Calibration {
                     threshold_ppm,
                     ..Calibration::default()
                 }
             )
-            .relevant,
+            .is_relevant,
             relevant
         );
     }
@@ -145,10 +149,10 @@ proptest! {
     #![proptest_config(crate::test_cases::config(64, 256))]
 
     #[test]
-    fn more_of_a_signal_is_never_less_probable(a in 0..=WHOLE, b in 0..=WHOLE, cosine in prop::option::of(0..=WHOLE), margin in 0..=WHOLE) {
+    fn more_of_a_signal_is_never_less_probable(a in 0..=PPM, b in 0..=PPM, cosine in prop::option::of(0..=PPM), margin in 0..=PPM) {
         let of = |lexical, cosine| confidence(&signals(lexical, cosine, margin), &Calibration::default());
         prop_assert!(of(a.min(b), cosine) <= of(a.max(b), cosine));
         prop_assert!(of(a, Some(a.min(b))) <= of(a, Some(a.max(b))));
-        prop_assert!((0..=WHOLE).contains(&of(a, cosine)));
+        prop_assert!((0..=PPM).contains(&of(a, cosine)));
     }
 }

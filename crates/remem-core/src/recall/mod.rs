@@ -14,17 +14,19 @@ mod point;
 pub mod rank;
 pub mod when;
 
-pub use compile::{Block, Shown, compile, fit};
-pub use confidence::{Calibration, Signals, Verdict, confidence, verdict};
-pub use rank::{Candidate, Neighbour, Parts, RankRequest, Ranked, Weights, rank};
-pub use when::When;
+pub use compile::{BlockHit, ContextBlock, compile_context, fit_budget};
+pub use confidence::{Calibration, RelevanceVerdict, Signals, confidence, relevance_verdict};
+pub use rank::{
+    Neighbour, RankCandidate, RankRequest, Ranked, ScorePartsPpm, Weights, rank_candidates,
+};
+pub use when::QueryTime;
 
 /// One, in parts per million.
-pub const WHOLE: i64 = 1_000_000;
+pub const PPM: i64 = 1_000_000;
 
 /// A float in parts per million, rounded once. NaN and negative values become 0, and values above
 /// `most` are cut to it.
-pub(crate) fn ppm(value: f64, most: f64) -> i64 {
+pub(crate) fn to_ppm(value: f64, most: f64) -> i64 {
     let value = if value > 0.0 { value.min(most) } else { 0.0 };
     #[expect(
         clippy::cast_possible_truncation,
@@ -35,9 +37,9 @@ pub(crate) fn ppm(value: f64, most: f64) -> i64 {
 }
 
 /// The share of `part` in `whole`, in parts per million; 0 if the whole is 0.
-pub(crate) fn share(part: i64, whole: i64) -> i64 {
+pub(crate) fn share_ppm(part: i64, whole: i64) -> i64 {
     if whole > 0 {
-        part.min(whole) * WHOLE / whole
+        part.min(whole) * PPM / whole
     } else {
         0
     }

@@ -5,11 +5,11 @@
 //! An ambiguous word is a time only where it can be nothing else: a month's name alone needs a
 //! preposition, and "may" and "march" in lower case need more than that.
 
-use super::when::Lead;
+use super::when::TimePreposition;
 use crate::ids::Timestamp;
 use crate::infer::calendar::{
-    Context, Day, Gap, Hit, Sentence, Unit, amount, counts, first_of, instant, iso, month_day,
-    moved,
+    CalendarUnit, DayReference, Gap, Sentence, TimeContext, TimeHit, add_units,
+    first_day_of_period, first_instant_at, is_noun, iso_time, month_day, read_amount,
 };
 use jiff::civil::{Date, DateTime};
 
@@ -19,14 +19,14 @@ const PAST_DAYS: &[(&str, i64)] = &[
     ("day before yesterday", -2),
 ];
 /// Parts of a day with the hours at which they begin and end; an end beyond 24 is on the next day.
-const PARTS: &[(&str, i64, i64)] = &[
+const PARTS_OF_DAY: &[(&str, i64, i64)] = &[
     ("morning", 0, 12),
     ("afternoon", 12, 18),
     ("evening", 17, 24),
     ("night", 18, 30),
 ];
 /// Phrases for a part of a day: the distance of the day from today, and the part.
-const PARTED: &[(&str, i64, &str)] = &[
+const PART_OF_DAY_PHRASES: &[(&str, i64, &str)] = &[
     ("this morning", 0, "morning"),
     ("this afternoon", 0, "afternoon"),
     ("this evening", 0, "evening"),
@@ -42,34 +42,34 @@ const SEASONS: &[(&str, i8)] = &[
     ("fall", 9),
     ("winter", 12),
 ];
-const RELATIVE: &[(&str, Turn)] = &[
-    ("last", Turn::Last),
-    ("previous", Turn::Last),
-    ("past", Turn::Past),
-    ("this", Turn::This),
-    ("next", Turn::Next),
+const DIRECTION_WORDS: &[(&str, RelativeDirection)] = &[
+    ("last", RelativeDirection::Last),
+    ("previous", RelativeDirection::Last),
+    ("past", RelativeDirection::Past),
+    ("this", RelativeDirection::This),
+    ("next", RelativeDirection::Next),
 ];
 const AGO: &str = "ago";
 /// Phrases for a number that is only approximate.
-const VAGUE: &[&str] = &["a few", "a couple of", "a couple", "couple of", "about a"];
+const APPROXIMATE_AMOUNTS: &[&str] = &["a few", "a couple of", "a couple", "couple of", "about a"];
 /// Words that may come before "last week" and the like, and make it an attribute.
-const OWNERS: &[&str] = &[
+const DETERMINERS: &[&str] = &[
     "the", "a", "his", "her", "my", "our", "their", "its", "your", "every", "each",
 ];
 /// Names of months that are also verbs.
-const VERBS: &[&str] = &["may", "march", "mar"];
+const MONTH_VERBS: &[&str] = &["may", "march", "mar"];
 /// Words that follow a verb and not a month.
 const AFTER_VERB: &[&str] = &[
     "be", "have", "not", "never", "also", "well", "even", "need", "want", "as", "to", "into", "on",
 ];
 /// Words that end like a plural noun and are none.
-const NO_PLURAL: &[&str] = &["was", "is", "has", "does", "this", "his", "its", "as", "us"];
+const FALSE_PLURALS: &[&str] = &["was", "is", "has", "does", "this", "his", "its", "as", "us"];
 /// Plural nouns without an "s".
-const COUNTED: &[&str] = &["people", "euro", "feet", "men", "women", "children"];
+const IRREGULAR_PLURALS: &[&str] = &["people", "euro", "feet", "men", "women", "children"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 /// The direction of a relative time: "last", "past", "this", "next".
-enum Turn {
+enum RelativeDirection {
     Last,
     Past,
     This,
@@ -78,26 +78,26 @@ enum Turn {
 
 /// A time range that `len` words name, as instants.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Point {
+pub(super) struct InstantRange {
     pub len: usize,
     pub from: Timestamp,
     pub until: Timestamp,
 }
 
 /// A time range that `len` words name, in local time.
-struct Span {
+struct LocalRange {
     len: usize,
     from: DateTime,
     until: DateTime,
 }
 
 /// Reads the times of a sentence of a query, relative to the instant of the query.
-pub(super) struct Reader<'a> {
+pub(super) struct QueryTimeReader<'a> {
     pub sentence: &'a Sentence,
-    pub context: Context<'a>,
+    pub context: TimeContext<'a>,
 }
 
-impl Reader<'_> {
+impl QueryTimeReader<'_> {
     fn today(&self) -> Date {
         self.context.now.date()
     }
@@ -107,68 +107,77 @@ impl Reader<'_> {
     }
 
     /// The time range named at a word. A date without a year is the last one not after `reference`.
-    pub fn point(&self, at: usize, lead: Option<Lead>, reference: Date) -> Option<Point> {
-        if let Some(point) = self.recent(at).or_else(|| self.clocked(at)) {
+    pub fn range_at(
+        &self,
+        at: usize,
+        lead: Option<TimePreposition>,
+        reference: Date,
+    ) -> Option<InstantRange> {
+        if let Some(point) = self.range_up_to_now(at).or_else(|| self.clock_range(at)) {
             return Some(point);
         }
         let span = self
             .named_day(at)
-            .or_else(|| self.relative(at))
-            .or_else(|| self.ago(at))
-            .or_else(|| self.dated(at, lead, reference))
-            .or_else(|| self.season(at))
-            .or_else(|| self.month(at, lead, reference))
-            .or_else(|| self.weekday(at, lead, reference))
-            .or_else(|| self.year(at, lead))?;
-        let span = self.parted(at, span);
+            .or_else(|| self.relative_range(at))
+            .or_else(|| self.days_ago(at))
+            .or_else(|| self.date_range(at, lead, reference))
+            .or_else(|| self.season_range(at))
+            .or_else(|| self.month_range(at, lead, reference))
+            .or_else(|| self.weekday_range(at, lead, reference))
+            .or_else(|| self.year_range(at, lead))?;
+        let span = self.narrow_to_part_of_day(at, span);
         let zone = self.context.now.time_zone();
-        Some(Point {
+        Some(InstantRange {
             len: span.len,
-            from: instant(zone, span.from)?,
-            until: instant(zone, span.until)?,
+            from: first_instant_at(zone, span.from)?,
+            until: first_instant_at(zone, span.until)?,
         })
     }
 
     /// "yesterday", "tonight": a day or part of a day, relative to today.
-    fn named_day(&self, at: usize) -> Option<Span> {
-        let parted = PARTED.iter().find_map(|(phrase, days, part)| {
-            Some((self.sentence.phrase(at, phrase)?, *days, *part))
+    fn named_day(&self, at: usize) -> Option<LocalRange> {
+        let parted = PART_OF_DAY_PHRASES.iter().find_map(|(phrase, days, part)| {
+            Some((self.sentence.phrase_len_at(at, phrase)?, *days, *part))
         });
         if let Some((len, days, part)) = parted {
-            let date = moved(self.today(), days, Unit::Day)?;
-            return PARTS
+            let date = add_units(self.today(), days, CalendarUnit::Day)?;
+            return PARTS_OF_DAY
                 .iter()
                 .find(|(name, ..)| *name == part)
-                .and_then(|(_, from, until)| hours(len, date, *from, *until));
+                .and_then(|(_, from, until)| hour_range(len, date, *from, *until));
         }
         let days = PAST_DAYS.iter().chain(self.context.language.times.days);
         let (len, days) = days
-            .filter_map(|(phrase, days)| Some((self.sentence.phrase(at, phrase)?, *days)))
+            .filter_map(|(phrase, days)| Some((self.sentence.phrase_len_at(at, phrase)?, *days)))
             .max_by_key(|(len, _)| *len)?;
-        day(len, moved(self.today(), days, Unit::Day)?)
+        single_day(len, add_units(self.today(), days, CalendarUnit::Day)?)
     }
 
     /// "yesterday morning": narrows a day to the part named after it.
-    fn parted(&self, at: usize, span: Span) -> Span {
+    fn narrow_to_part_of_day(&self, at: usize, span: LocalRange) -> LocalRange {
         let date = span.from.date();
-        let whole =
-            day(span.len, date).is_some_and(|day| (day.from, day.until) == (span.from, span.until));
+        let whole = single_day(span.len, date)
+            .is_some_and(|day| (day.from, day.until) == (span.from, span.until));
         let next = self
             .sentence
             .word(at + span.len)
             .filter(|_| whole && self.sentence.gap(at + span.len) == Gap::Space);
-        let part = PARTS.iter().find(|(name, ..)| next == Some(*name));
-        part.and_then(|(_, from, until)| hours(span.len + 1, date, *from, *until))
+        let part = PARTS_OF_DAY.iter().find(|(name, ..)| next == Some(*name));
+        part.and_then(|(_, from, until)| hour_range(span.len + 1, date, *from, *until))
             .unwrap_or(span)
     }
 
     /// "last week", "this year", "next Monday", "last June", "last spring".
-    fn relative(&self, at: usize) -> Option<Span> {
-        let turn = self.turn(at)?;
-        let word = self.joined(at + 1)?;
-        let owned = self.sentence.any_before(at, OWNERS).is_some();
+    fn relative_range(&self, at: usize) -> Option<LocalRange> {
+        let turn = self.direction_at(at)?;
+        let word = self.unmarked_word(at + 1)?;
+        let owned = self
+            .sentence
+            .longest_phrase_before(at, DETERMINERS)
+            .is_some();
         if let Some(unit) = self.context.language.unit(word) {
-            let rolls = turn == Turn::Past || (owned && turn == Turn::Last);
+            let rolls =
+                turn == RelativeDirection::Past || (owned && turn == RelativeDirection::Last);
             return if rolls {
                 None
             } else {
@@ -176,12 +185,12 @@ impl Reader<'_> {
             };
         }
         if self.context.language.times.weekend.contains(&word) {
-            let saturday = moved(
-                first_of(self.today(), Unit::Week, weeks(turn))?,
+            let saturday = add_units(
+                first_day_of_period(self.today(), CalendarUnit::Week, period_offset(turn))?,
                 5,
-                Unit::Day,
+                CalendarUnit::Day,
             )?;
-            return days(2, saturday, moved(saturday, 2, Unit::Day)?);
+            return day_range(2, saturday, add_units(saturday, 2, CalendarUnit::Day)?);
         }
         if let Some(weekday) = self
             .context
@@ -190,59 +199,71 @@ impl Reader<'_> {
             .filter(|_| self.is_day_name(at + 1))
         {
             let date = match turn {
-                Turn::Last | Turn::Past => before(self.today(), weekday)?,
-                _ => moved(
-                    first_of(self.today(), Unit::Week, weeks(turn))?,
+                RelativeDirection::Last | RelativeDirection::Past => {
+                    weekday_before(self.today(), weekday)?
+                }
+                _ => add_units(
+                    first_day_of_period(self.today(), CalendarUnit::Week, period_offset(turn))?,
                     i64::from(weekday),
-                    Unit::Day,
+                    CalendarUnit::Day,
                 )?,
             };
-            return day(2, date);
+            return single_day(2, date);
         }
         if let Some(month) = self.context.language.month(word) {
-            let lead = if turn == Turn::Last {
-                Lead::In
+            let lead = if turn == RelativeDirection::Last {
+                TimePreposition::In
             } else {
-                Lead::Before
+                TimePreposition::Before
             };
             let sure = self.is_month_name(at + 1, Some(lead))
                 && !(owned && self.is_verb(at + 1))
                 && !self.is_of(at + 2);
-            return sure.then(|| self.turned(turn, month, 1)).flatten();
+            return sure.then(|| self.relative_months(turn, month, 1)).flatten();
         }
         let (_, month) = SEASONS
             .iter()
             .find(|(name, _)| *name == word)
             .filter(|_| !owned && !self.is_of(at + 2))?;
-        self.turned(turn, *month, 3)
+        self.relative_months(turn, *month, 3)
     }
 
     /// "the last 3 weeks", "past two days", "the last month": up to now.
-    fn recent(&self, at: usize) -> Option<Point> {
+    fn range_up_to_now(&self, at: usize) -> Option<InstantRange> {
         let turn = self
-            .turn(at)
-            .filter(|turn| matches!(turn, Turn::Last | Turn::Past))?;
-        let few = self
-            .sentence
-            .phrase(at + 1, "few")
-            .and_then(|_| Some((2, 3, self.context.language.unit(self.joined(at + 2)?)?)));
-        let owned = turn == Turn::Past || self.sentence.any_before(at, &["the"]).is_some();
-        let one =
-            || Some((1, 1, self.context.language.unit(self.joined(at + 1)?)?)).filter(|_| owned);
+            .direction_at(at)
+            .filter(|turn| matches!(turn, RelativeDirection::Last | RelativeDirection::Past))?;
+        let few = self.sentence.phrase_len_at(at + 1, "few").and_then(|_| {
+            Some((
+                2,
+                3,
+                self.context.language.unit(self.unmarked_word(at + 2)?)?,
+            ))
+        });
+        let owned = turn == RelativeDirection::Past
+            || self.sentence.longest_phrase_before(at, &["the"]).is_some();
+        let one = || {
+            Some((
+                1,
+                1,
+                self.context.language.unit(self.unmarked_word(at + 1)?)?,
+            ))
+            .filter(|_| owned)
+        };
         let (len, count, unit) = few
-            .or_else(|| amount(self.sentence, at + 1, self.context.language))
+            .or_else(|| read_amount(self.sentence, at + 1, self.context.language))
             .or_else(one)?;
         if self.is_of(at + 1 + len) || self.sentence.gap(at + 1) != Gap::Space {
             return None;
         }
         let from = match unit_ms(unit) {
             Some(ms) => self.now().plus_ms(count.checked_mul(-ms)?),
-            None => instant(
+            None => first_instant_at(
                 self.context.now.time_zone(),
-                moved(self.today(), -count, unit)?.at(0, 0, 0, 0),
+                add_units(self.today(), -count, unit)?.at(0, 0, 0, 0),
             )?,
         };
-        Some(Point {
+        Some(InstantRange {
             len: len + 1,
             from,
             until: self.now().plus_ms(1),
@@ -252,18 +273,18 @@ impl Reader<'_> {
     /// Times that need no calendar: "2 hours ago", as a range of one unit to either side, and an
     /// exact instant, as the minute from it on. Hours that local clocks show twice do not matter
     /// here.
-    fn clocked(&self, at: usize) -> Option<Point> {
-        if let Some((len, Some(Hit::Exact(ms)))) = iso(self.sentence, at) {
-            return Some(Point {
+    fn clock_range(&self, at: usize) -> Option<InstantRange> {
+        if let Some((len, Some(TimeHit::Instant(ms)))) = iso_time(self.sentence, at) {
+            return Some(InstantRange {
                 len,
                 from: Timestamp(ms),
                 until: Timestamp(ms).plus_ms(60_000),
             });
         }
-        let (len, count, unit) = amount(self.sentence, at, self.context.language)?;
-        self.joined(at + len).filter(|word| *word == AGO)?;
+        let (len, count, unit) = read_amount(self.sentence, at, self.context.language)?;
+        self.unmarked_word(at + len).filter(|word| *word == AGO)?;
         let units_ago = |units: i64| Some(self.now().plus_ms(units.checked_mul(-unit_ms(unit)?)?));
-        Some(Point {
+        Some(InstantRange {
             len: len + 1,
             from: units_ago(count + 1)?,
             until: units_ago(count - 1)?,
@@ -272,28 +293,37 @@ impl Reader<'_> {
 
     /// "3 days ago": that day; for longer units the period that contains the day. "A few" widens
     /// the range by one unit in both directions.
-    fn ago(&self, at: usize) -> Option<Span> {
-        let (len, count, unit) = amount(self.sentence, at, self.context.language)?;
-        self.joined(at + len).filter(|word| *word == AGO)?;
-        let vague = i64::from(self.sentence.any(at, VAGUE).is_some());
+    fn days_ago(&self, at: usize) -> Option<LocalRange> {
+        let (len, count, unit) = read_amount(self.sentence, at, self.context.language)?;
+        self.unmarked_word(at + len).filter(|word| *word == AGO)?;
+        let vague = i64::from(
+            self.sentence
+                .longest_phrase_at(at, APPROXIMATE_AMOUNTS)
+                .is_some(),
+        );
         let first = |units: i64| {
-            let date = moved(self.today(), -units, unit)?;
-            if unit == Unit::Day {
+            let date = add_units(self.today(), -units, unit)?;
+            if unit == CalendarUnit::Day {
                 Some(date)
             } else {
-                first_of(date, unit, 0)
+                first_day_of_period(date, unit, 0)
             }
         };
-        days(
+        day_range(
             len + 1,
             first(count + vague)?,
-            moved(first(count - vague)?, 1, unit)?,
+            add_units(first(count - vague)?, 1, unit)?,
         )
     }
 
     /// "2026-06-03", "June 3", "3 June 2025".
-    fn dated(&self, at: usize, lead: Option<Lead>, reference: Date) -> Option<Span> {
-        let (len, hit) = iso(self.sentence, at).or_else(|| {
+    fn date_range(
+        &self,
+        at: usize,
+        lead: Option<TimePreposition>,
+        reference: Date,
+    ) -> Option<LocalRange> {
+        let (len, hit) = iso_time(self.sentence, at).or_else(|| {
             let month = (at..at + 4).find(|at| {
                 self.sentence
                     .word(*at)
@@ -303,17 +333,18 @@ impl Reader<'_> {
             (month < at + len && self.is_dated_month(at, month, len, lead)).then_some((len, hit))
         })?;
         match hit? {
-            Hit::Day {
-                day: Day::On(date), ..
-            } => day(len, date),
-            Hit::Day {
-                day: Day::Yearly { month, day: number },
+            TimeHit::Day {
+                day: DayReference::On(date),
+                ..
+            } => single_day(len, date),
+            TimeHit::Day {
+                day: DayReference::Yearly { month, day: number },
                 ..
             } => {
                 let of = |years: i16| Date::new(reference.year() - years, month, number).ok();
-                day(len, (0..9).filter_map(of).find(|date| *date <= reference)?)
+                single_day(len, (0..9).filter_map(of).find(|date| *date <= reference)?)
             }
-            Hit::Local(from) => Some(Span {
+            TimeHit::LocalTime(from) => Some(LocalRange {
                 len,
                 from,
                 until: from.checked_add(jiff::Span::new().minutes(1)).ok()?,
@@ -324,31 +355,42 @@ impl Reader<'_> {
 
     /// Whether the month beside a number is really a month: "they march 5 miles" and "the second
     /// may fail" name no date.
-    fn is_dated_month(&self, at: usize, month: usize, len: usize, lead: Option<Lead>) -> bool {
+    fn is_dated_month(
+        &self,
+        at: usize,
+        month: usize,
+        len: usize,
+        lead: Option<TimePreposition>,
+    ) -> bool {
         let name = self.sentence.word(month).unwrap_or_default();
         let year = self
             .sentence
             .word(at + len - 1)
             .is_some_and(|word| year(word).is_some());
-        let article = self.sentence.any_before(at, &["the"]).is_some() && month == at;
+        let article = self.sentence.longest_phrase_before(at, &["the"]).is_some() && month == at;
         let led = lead.is_some() || article;
-        !VERBS.contains(&name) || year || (self.is_verb(month) && lead.is_some()) || {
-            let attribute = counts(self.sentence, at + len, self.context.language);
+        !MONTH_VERBS.contains(&name) || year || (self.is_verb(month) && lead.is_some()) || {
+            let attribute = is_noun(self.sentence, at + len, self.context.language);
             !self.is_verb(month) && (led || !attribute)
         }
     }
 
     /// "spring 2025", "the summer of 2024".
-    fn season(&self, at: usize) -> Option<Span> {
+    fn season_range(&self, at: usize) -> Option<LocalRange> {
         let word = self.sentence.word(at)?;
         let (_, month) = SEASONS.iter().find(|(name, _)| *name == word)?;
         let of = usize::from(self.is_of(at + 1));
-        let year = self.joined(at + 1 + of).and_then(year)?;
-        months(2 + of, Date::new(year, *month, 1).ok()?, 3)
+        let year = self.unmarked_word(at + 1 + of).and_then(year)?;
+        month_span(2 + of, Date::new(year, *month, 1).ok()?, 3)
     }
 
     /// "June 2025", and after a preposition "June".
-    fn month(&self, at: usize, lead: Option<Lead>, reference: Date) -> Option<Span> {
+    fn month_range(
+        &self,
+        at: usize,
+        lead: Option<TimePreposition>,
+        reference: Date,
+    ) -> Option<LocalRange> {
         if let Some(span) = self.numbered_month(at, lead) {
             return Some(span);
         }
@@ -361,92 +403,106 @@ impl Reader<'_> {
             .filter(|_| gap)
             .and_then(year)
         {
-            return months(2 + of, Date::new(year, month, 1).ok()?, 1);
+            return month_span(2 + of, Date::new(year, month, 1).ok()?, 1);
         }
-        let sure =
-            lead.is_some_and(|lead| lead != Lead::On) && of == 0 && self.is_month_name(at, lead);
+        let sure = lead.is_some_and(|lead| lead != TimePreposition::On)
+            && of == 0
+            && self.is_month_name(at, lead);
         let year = reference.year() - i16::from(month > reference.month());
-        sure.then(|| months(1, Date::new(year, month, 1).ok()?, 1))
+        sure.then(|| month_span(1, Date::new(year, month, 1).ok()?, 1))
             .flatten()
     }
 
     /// "in 2026-06": a month in digits, after a preposition.
-    fn numbered_month(&self, at: usize, lead: Option<Lead>) -> Option<Span> {
+    fn numbered_month(&self, at: usize, lead: Option<TimePreposition>) -> Option<LocalRange> {
         let (head, tail) = self
             .sentence
             .word(at)
             .filter(|word| lead.is_some() && word.len() == 7)?
             .split_once('-')?;
-        months(1, Date::new(year(head)?, tail.parse().ok()?, 1).ok()?, 1)
+        month_span(1, Date::new(year(head)?, tail.parse().ok()?, 1).ok()?, 1)
     }
 
     /// After a preposition: "Monday", "Friday last week".
-    fn weekday(&self, at: usize, lead: Option<Lead>, reference: Date) -> Option<Span> {
-        lead.filter(|lead| *lead != Lead::In)?;
+    fn weekday_range(
+        &self,
+        at: usize,
+        lead: Option<TimePreposition>,
+        reference: Date,
+    ) -> Option<LocalRange> {
+        lead.filter(|lead| *lead != TimePreposition::In)?;
         let weekday = self
             .context
             .language
             .weekday(self.sentence.word(at)?)
             .filter(|_| self.is_day_name(at))?;
         let week = self
-            .turn(at + 1)
+            .direction_at(at + 1)
             .filter(|_| self.sentence.gap(at + 1) == Gap::Space);
         let week = week.filter(|_| {
-            self.joined(at + 2)
+            self.unmarked_word(at + 2)
                 .and_then(|word| self.context.language.unit(word))
-                == Some(Unit::Week)
+                == Some(CalendarUnit::Week)
         });
         match week {
-            Some(turn) => day(
+            Some(turn) => single_day(
                 3,
-                moved(
-                    first_of(self.today(), Unit::Week, weeks(turn))?,
+                add_units(
+                    first_day_of_period(self.today(), CalendarUnit::Week, period_offset(turn))?,
                     i64::from(weekday),
-                    Unit::Day,
+                    CalendarUnit::Day,
                 )?,
             ),
-            None => day(1, before(reference, weekday)?),
+            None => single_day(1, weekday_before(reference, weekday)?),
         }
     }
 
     /// After a preposition: "2024", unless it is a number of things ("in 2024 files").
-    fn year(&self, at: usize, lead: Option<Lead>) -> Option<Span> {
-        lead.filter(|lead| *lead != Lead::On)?;
+    fn year_range(&self, at: usize, lead: Option<TimePreposition>) -> Option<LocalRange> {
+        lead.filter(|lead| *lead != TimePreposition::On)?;
         let first = Date::new(year(self.sentence.word(at)?)?, 1, 1).ok()?;
         let next = self
             .sentence
             .words
             .get(at + 1)
-            .filter(|word| word.gap == Gap::Space && !word.capital);
+            .filter(|word| word.gap == Gap::Space && !word.is_capitalised);
         let counted = next.is_some_and(|word| {
             let plural = word.text.len() > 2
                 && word.text.ends_with('s')
-                && !NO_PLURAL.contains(&word.text.as_str());
-            plural || COUNTED.contains(&word.text.as_str())
+                && !FALSE_PLURALS.contains(&word.text.as_str());
+            plural || IRREGULAR_PLURALS.contains(&word.text.as_str())
         });
         (!counted)
-            .then(|| days(1, first, moved(first, 1, Unit::Year)?))
+            .then(|| day_range(1, first, add_units(first, 1, CalendarUnit::Year)?))
             .flatten()
     }
 
     /// The last, this or the next period of a unit.
-    fn period(&self, unit: Unit, turn: Turn) -> Option<Span> {
-        let first = first_of(self.today(), unit, weeks(turn))?;
-        days(2, first, moved(first, 1, unit)?)
+    fn period(&self, unit: CalendarUnit, turn: RelativeDirection) -> Option<LocalRange> {
+        let first = first_day_of_period(self.today(), unit, period_offset(turn))?;
+        day_range(2, first, add_units(first, 1, unit)?)
     }
 
     /// The last, this or the next range of `count` months that begins with `month`. The last one is
     /// over; this one may be.
-    fn turned(&self, turn: Turn, month: i8, count: i64) -> Option<Span> {
+    fn relative_months(
+        &self,
+        turn: RelativeDirection,
+        month: i8,
+        count: i64,
+    ) -> Option<LocalRange> {
         let today = self.today();
-        let all = (-2..=2)
-            .filter_map(|years| months(2, Date::new(today.year() + years, month, 1).ok()?, count));
-        let all: Vec<Span> = all.collect();
+        let all = (-2..=2).filter_map(|years| {
+            month_span(2, Date::new(today.year() + years, month, 1).ok()?, count)
+        });
+        let all: Vec<LocalRange> = all.collect();
         let noon = today.at(12, 0, 0, 0);
         let at = match turn {
-            Turn::Last | Turn::Past => all.iter().rposition(|span| span.until <= noon),
-            Turn::Next => all.iter().position(|span| span.from > noon),
-            Turn::This => all
+            RelativeDirection::Last | RelativeDirection::Past => {
+                all.iter().rposition(|span| span.until <= noon)
+            }
+            RelativeDirection::Next => all.iter().position(|span| span.from > noon),
+            RelativeDirection::This => all
                 .iter()
                 .position(|span| span.from <= noon && noon < span.until)
                 .or_else(|| all.iter().position(|span| span.from.year() == today.year())),
@@ -455,23 +511,23 @@ impl Reader<'_> {
     }
 
     /// The direction that a word at an index names.
-    fn turn(&self, at: usize) -> Option<Turn> {
+    fn direction_at(&self, at: usize) -> Option<RelativeDirection> {
         let word = self.sentence.word(at)?;
-        RELATIVE
+        DIRECTION_WORDS
             .iter()
             .find(|(name, _)| *name == word)
             .map(|(_, turn)| *turn)
     }
 
     /// The word at an index, if no mark comes before it.
-    fn joined(&self, at: usize) -> Option<&str> {
+    fn unmarked_word(&self, at: usize) -> Option<&str> {
         self.sentence
             .word(at)
             .filter(|_| self.sentence.gap(at) == Gap::Space)
     }
 
     fn is_of(&self, at: usize) -> bool {
-        self.joined(at) == Some("of")
+        self.unmarked_word(at) == Some("of")
     }
 
     /// Whether the word may be a verb: a month's name in lower case that is also a verb.
@@ -479,15 +535,16 @@ impl Reader<'_> {
         self.sentence
             .words
             .get(at)
-            .is_some_and(|word| VERBS.contains(&word.text.as_str()) && !word.capital)
+            .is_some_and(|word| MONTH_VERBS.contains(&word.text.as_str()) && !word.is_capitalised)
     }
 
     /// Whether the word is a month rather than a verb, by its preposition and the next word.
-    fn is_month_name(&self, at: usize, lead: Option<Lead>) -> bool {
+    fn is_month_name(&self, at: usize, lead: Option<TimePreposition>) -> bool {
         let verb = self
-            .joined(at + 1)
+            .unmarked_word(at + 1)
             .is_some_and(|next| AFTER_VERB.contains(&next));
-        !self.is_verb(at) || (matches!(lead, Some(Lead::In | Lead::Since)) && !verb)
+        !self.is_verb(at)
+            || (matches!(lead, Some(TimePreposition::In | TimePreposition::Since)) && !verb)
     }
 
     /// Whether the word is the name of a day. Short names are words of their own ("sun", "sat"):
@@ -496,25 +553,25 @@ impl Reader<'_> {
         let word = self.sentence.words.get(at);
         word.is_some_and(|word| {
             word.text.len() > 5
-                || (word.capital && !counts(self.sentence, at + 1, self.context.language))
+                || (word.is_capitalised && !is_noun(self.sentence, at + 1, self.context.language))
         })
     }
 }
 
 /// The number of periods from the current one.
-fn weeks(turn: Turn) -> i64 {
+fn period_offset(turn: RelativeDirection) -> i64 {
     match turn {
-        Turn::Last | Turn::Past => -1,
-        Turn::This => 0,
-        Turn::Next => 1,
+        RelativeDirection::Last | RelativeDirection::Past => -1,
+        RelativeDirection::This => 0,
+        RelativeDirection::Next => 1,
     }
 }
 
 /// The length of units that are counted by the clock, in milliseconds; `None` for calendar units.
-fn unit_ms(unit: Unit) -> Option<i64> {
+fn unit_ms(unit: CalendarUnit) -> Option<i64> {
     match unit {
-        Unit::Minute => Some(60_000),
-        Unit::Hour => Some(3_600_000),
+        CalendarUnit::Minute => Some(60_000),
+        CalendarUnit::Hour => Some(3_600_000),
         _ => None,
     }
 }
@@ -528,37 +585,37 @@ fn year(word: &str) -> Option<i16> {
 }
 
 /// The last day with this name before a date: the name of a day never means the day itself.
-fn before(date: Date, weekday: i8) -> Option<Date> {
+fn weekday_before(date: Date, weekday: i8) -> Option<Date> {
     let back = (date.weekday().to_monday_zero_offset() - weekday - 1).rem_euclid(7) + 1;
-    moved(date, -i64::from(back), Unit::Day)
+    add_units(date, -i64::from(back), CalendarUnit::Day)
 }
 
 /// The range from the beginning of one day to that of another; `None` if it is empty.
-fn days(len: usize, from: Date, until: Date) -> Option<Span> {
-    (from < until).then(|| Span {
+fn day_range(len: usize, from: Date, until: Date) -> Option<LocalRange> {
+    (from < until).then(|| LocalRange {
         len,
         from: from.at(0, 0, 0, 0),
         until: until.at(0, 0, 0, 0),
     })
 }
 
-fn day(len: usize, date: Date) -> Option<Span> {
-    days(len, date, date.tomorrow().ok()?)
+fn single_day(len: usize, date: Date) -> Option<LocalRange> {
+    day_range(len, date, date.tomorrow().ok()?)
 }
 
-fn months(len: usize, first: Date, count: i64) -> Option<Span> {
-    days(len, first, moved(first, count, Unit::Month)?)
+fn month_span(len: usize, first: Date, count: i64) -> Option<LocalRange> {
+    day_range(len, first, add_units(first, count, CalendarUnit::Month)?)
 }
 
 /// The range between two hours of a day; 24 and more are on the next day.
-fn hours(len: usize, date: Date, from: i64, until: i64) -> Option<Span> {
+fn hour_range(len: usize, date: Date, from: i64, until: i64) -> Option<LocalRange> {
     let midnight = date.at(0, 0, 0, 0);
     let at = |hours: i64| {
         midnight
             .checked_add(jiff::Span::new().try_hours(hours).ok()?)
             .ok()
     };
-    Some(Span {
+    Some(LocalRange {
         len,
         from: at(from)?,
         until: at(until)?,

@@ -8,7 +8,7 @@
 //! cosine; without vectors, words alone.
 
 use super::fence;
-use super::{WHOLE, ppm, share};
+use super::{PPM, share_ppm, to_ppm};
 use crate::entry::{Entry, Tier, Typology};
 use crate::ids::{EntryId, Timestamp};
 use crate::sabotage;
@@ -18,12 +18,12 @@ use std::ops::Range;
 
 /// The number of best candidates whose neighbours get a bonus; the caller looks up neighbours for
 /// these.
-pub const LIFTING: usize = 32;
+pub const LIFTING_CANDIDATES_MAX: usize = 32;
 /// The longest time between two neighbours of one conversation.
-const APART_MS_MAX: i64 = 30 * 60_000;
+const NEIGHBOUR_DISTANCE_MS_MAX: i64 = 30 * 60_000;
 /// The most that recency, tier, corroboration and usage together may add, as a share of the rest of
 /// the score.
-const MOVERS_MAX: i64 = 60_000;
+const BONUSES_MAX: i64 = 60_000;
 /// The upper bound of BM25 scores. No real score reaches it; a greater value is cut, so that
 /// products fit.
 const LEXICAL_MAX: f64 = 1e6;
@@ -49,7 +49,7 @@ const fn decay() -> [i64; HOURS] {
 
 /// An entry that a store found, with its signals.
 #[derive(Clone, Copy, Debug)]
-pub struct Candidate<'a> {
+pub struct RankCandidate<'a> {
     pub entry: &'a Entry,
     /// The BM25 score of its words; 0 if it contains no word of the query.
     pub lexical: f64,
@@ -69,7 +69,7 @@ pub struct Candidate<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Neighbour<'a> {
     /// The id of the candidate.
-    pub of: &'a EntryId,
+    pub candidate_id: &'a EntryId,
     /// The entry that was written right before or after it.
     pub entry: &'a Entry,
 }
@@ -108,14 +108,14 @@ impl Default for Weights {
 impl Weights {
     /// The weights with each between zero and one, and the bonuses within their common bound.
     fn bounded(&self) -> Weights {
-        let within = |weight: i64| weight.clamp(0, WHOLE);
+        let within = |weight: i64| weight.clamp(0, PPM);
         let movers = within(self.recency)
             + within(self.tier)
             + within(self.corroboration)
             + within(self.usage);
         let mover = |weight: i64| {
-            if movers > MOVERS_MAX {
-                within(weight) * MOVERS_MAX / movers
+            if movers > BONUSES_MAX {
+                within(weight) * BONUSES_MAX / movers
             } else {
                 within(weight)
             }
@@ -145,14 +145,14 @@ pub struct RankRequest {
     /// source. Used if `per_source` is not given.
     pub per_untrusted_source: Option<u32>,
     /// The time range that the query names: nearness to it replaces recency.
-    pub when: Option<Range<Timestamp>>,
+    pub time_range: Option<Range<Timestamp>>,
     /// The greatest BM25 score that the query could reach; used only by [`super::Signals`].
-    pub lexical_best: f64,
+    pub lexical_best_possible: f64,
 }
 
 /// The parts of a score, in parts per million.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Parts {
+pub struct ScorePartsPpm {
     /// The score of the query's words.
     pub lexical: i64,
     /// The score of the vectors.
@@ -171,7 +171,7 @@ pub struct Parts {
     pub usage: i64,
 }
 
-impl Parts {
+impl ScorePartsPpm {
     /// The score, which is the sum of all parts.
     #[must_use]
     pub fn sum(&self) -> i64 {
@@ -197,15 +197,15 @@ pub struct Ranked<'a> {
     /// bonuses.
     pub score: i64,
     /// The parts of the score, which sum to it.
-    pub parts: Parts,
+    pub parts: ScorePartsPpm,
 }
 
 /// The rounded signals of an entry; `is_candidate` if it was a candidate itself and not only a
 /// neighbour.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
+struct EntrySignals<'a> {
     entry: &'a Entry,
-    found: bool,
+    is_candidate: bool,
     lexical: i64,
     cosine: Option<i64>,
     typo: i64,
@@ -213,25 +213,25 @@ struct Seen<'a> {
     uses: u64,
 }
 
-type All<'a> = BTreeMap<&'a EntryId, (Seen<'a>, Parts)>;
+type SignalsById<'a> = BTreeMap<&'a EntryId, (EntrySignals<'a>, ScorePartsPpm)>;
 
 /// Ranks candidates: by score, then the latest, then the greatest id. The order of the arguments
 /// does not affect the result.
 #[must_use]
-pub fn rank<'a>(
-    candidates: &[Candidate<'a>],
+pub fn rank_candidates<'a>(
+    candidates: &[RankCandidate<'a>],
     neighbours: &[Neighbour<'a>],
     request: &RankRequest,
 ) -> Vec<Ranked<'a>> {
     let weights = request.weights.bounded();
-    let mut all = gather(candidates, neighbours);
-    fuse(&mut all, &weights);
-    lift(&mut all, neighbours, &weights);
+    let mut all = collect_signals(candidates, neighbours);
+    compute_fused_parts(&mut all, &weights);
+    add_neighbour_bonuses(&mut all, neighbours, &weights);
     let mut hits: Vec<Ranked<'a>> = Vec::new();
     for (seen, parts) in all.values_mut() {
         // A neighbour that gets no bonus matched nothing, so it is no hit.
-        if seen.found || parts.context > 0 {
-            move_ties(seen, parts, request, &weights);
+        if seen.is_candidate || parts.context > 0 {
+            add_tie_bonuses(seen, parts, request, &weights);
             hits.push(Ranked {
                 entry: seen.entry,
                 score: parts.sum(),
@@ -239,13 +239,13 @@ pub fn rank<'a>(
             });
         }
     }
-    hits.sort_by(|a, b| order(a.score, a.entry).cmp(&order(b.score, b.entry)));
+    hits.sort_by(|a, b| sort_key(a.score, a.entry).cmp(&sort_key(b.score, b.entry)));
     match (request.per_source, request.per_untrusted_source) {
-        (Some(most), _) => capped(&hits, most, |entry| source(entry).map(Some)),
-        (None, Some(most)) => capped(&hits, most, |entry| {
+        (Some(most), _) => cap_per_source(&hits, most, |entry| source_of(entry).map(Some)),
+        (None, Some(most)) => cap_per_source(&hits, most, |entry| {
             sabotage!(
                 "an-untrusted-source-fills-an-answer",
-                fence::is_untrusted(entry).then(|| source(entry)),
+                fence::is_untrusted(entry).then(|| source_of(entry)),
                 None
             )
         }),
@@ -254,7 +254,7 @@ pub fn rank<'a>(
 }
 
 /// The sort key of hits, which is total.
-fn order(score: i64, entry: &Entry) -> impl Ord {
+fn sort_key(score: i64, entry: &Entry) -> impl Ord {
     (
         Reverse(score),
         Reverse(entry.created_at),
@@ -263,35 +263,42 @@ fn order(score: i64, entry: &Entry) -> impl Ord {
 }
 
 /// Collects every entry once. One that is given twice keeps the best of its signals.
-fn gather<'a>(candidates: &[Candidate<'a>], neighbours: &[Neighbour<'a>]) -> All<'a> {
-    let mut all: All<'a> = BTreeMap::new();
+fn collect_signals<'a>(
+    candidates: &[RankCandidate<'a>],
+    neighbours: &[Neighbour<'a>],
+) -> SignalsById<'a> {
+    let mut all: SignalsById<'a> = BTreeMap::new();
     for neighbour in neighbours {
-        let seen = Seen {
+        let seen = EntrySignals {
             entry: neighbour.entry,
-            found: false,
+            is_candidate: false,
             lexical: 0,
             cosine: None,
             typo: 0,
             support: 1,
             uses: 0,
         };
-        all.insert(&neighbour.entry.id, (seen, Parts::default()));
+        all.insert(&neighbour.entry.id, (seen, ScorePartsPpm::default()));
     }
     for one in candidates {
-        let new = Seen {
+        let new = EntrySignals {
             entry: one.entry,
-            found: true,
+            is_candidate: true,
             lexical: 0,
             cosine: None,
             typo: 0,
             support: 1,
             uses: 0,
         };
-        let (seen, _) = all.entry(&one.entry.id).or_insert((new, Parts::default()));
-        seen.found = true;
-        seen.lexical = seen.lexical.max(ppm(one.lexical, LEXICAL_MAX));
-        seen.cosine = seen.cosine.max(one.cosine.map(|cosine| ppm(cosine, 1.0)));
-        seen.typo = seen.typo.max(ppm(one.typo, LEXICAL_MAX));
+        let (seen, _) = all
+            .entry(&one.entry.id)
+            .or_insert((new, ScorePartsPpm::default()));
+        seen.is_candidate = true;
+        seen.lexical = seen.lexical.max(to_ppm(one.lexical, LEXICAL_MAX));
+        seen.cosine = seen
+            .cosine
+            .max(one.cosine.map(|cosine| to_ppm(cosine, 1.0)));
+        seen.typo = seen.typo.max(to_ppm(one.typo, LEXICAL_MAX));
         seen.support = seen.support.max(one.support);
         seen.uses = seen.uses.max(one.uses);
     }
@@ -299,7 +306,7 @@ fn gather<'a>(candidates: &[Candidate<'a>], neighbours: &[Neighbour<'a>]) -> All
 }
 
 /// Computes the parts for words, corrections and vectors.
-fn fuse(all: &mut All<'_>, weights: &Weights) {
+fn compute_fused_parts(all: &mut SignalsById<'_>, weights: &Weights) {
     let words_most = all
         .values()
         .map(|(seen, _)| seen.lexical + seen.typo)
@@ -312,42 +319,55 @@ fn fuse(all: &mut All<'_>, weights: &Weights) {
         0
     };
     for (seen, parts) in all.values_mut() {
-        parts.lexical = (WHOLE - meaning) * share(seen.lexical, words_most) / WHOLE;
-        parts.meaning = meaning * share(seen.cosine.unwrap_or(0), cosine_most.unwrap_or(0)) / WHOLE;
-        parts.typo = (WHOLE - meaning) * share(seen.typo, words_most) / WHOLE;
+        parts.lexical = (PPM - meaning) * share_ppm(seen.lexical, words_most) / PPM;
+        parts.meaning =
+            meaning * share_ppm(seen.cosine.unwrap_or(0), cosine_most.unwrap_or(0)) / PPM;
+        parts.typo = (PPM - meaning) * share_ppm(seen.typo, words_most) / PPM;
     }
 }
 
 /// Gives the neighbours of the best candidates a share of those candidates' scores; an entry with
 /// several such neighbours gets it from the best one.
-fn lift(all: &mut All<'_>, neighbours: &[Neighbour<'_>], weights: &Weights) {
+fn add_neighbour_bonuses(
+    all: &mut SignalsById<'_>,
+    neighbours: &[Neighbour<'_>],
+    weights: &Weights,
+) {
     let mut best: Vec<(i64, &Entry)> = all
         .values()
-        .filter(|(seen, _)| seen.found)
+        .filter(|(seen, _)| seen.is_candidate)
         .map(|(seen, parts)| (parts.fused(), seen.entry))
         .collect();
-    best.sort_by(|a, b| order(a.0, a.1).cmp(&order(b.0, b.1)));
+    best.sort_by(|a, b| sort_key(a.0, a.1).cmp(&sort_key(b.0, b.1)));
     // One more than give a bonus, because `neighbour_bonus` does not count the receiver.
     let places: BTreeMap<&EntryId, (usize, i64)> = best
         .iter()
-        .take(LIFTING + 1)
+        .take(LIFTING_CANDIDATES_MAX + 1)
         .enumerate()
         .map(|(place, (fused, entry))| (&entry.id, (place, *fused)))
         .collect();
     let mut lifts: Vec<(&EntryId, i64)> = Vec::new();
     for neighbour in neighbours {
-        let (Some((a, _)), Some((b, _))) = (all.get(neighbour.of), all.get(&neighbour.entry.id))
-        else {
+        let (Some((a, _)), Some((b, _))) = (
+            all.get(neighbour.candidate_id),
+            all.get(&neighbour.entry.id),
+        ) else {
             continue;
         };
-        if belong_together(a.entry, b.entry) {
-            lifts.push((&a.entry.id, gives(&places, &b.entry.id, &a.entry.id)));
-            lifts.push((&b.entry.id, gives(&places, &a.entry.id, &b.entry.id)));
+        if are_neighbours(a.entry, b.entry) {
+            lifts.push((
+                &a.entry.id,
+                neighbour_bonus(&places, &b.entry.id, &a.entry.id),
+            ));
+            lifts.push((
+                &b.entry.id,
+                neighbour_bonus(&places, &a.entry.id, &b.entry.id),
+            ));
         }
     }
     for (id, fused) in lifts {
         if let Some((_, parts)) = all.get_mut(id) {
-            parts.context = parts.context.max(weights.context * fused / WHOLE);
+            parts.context = parts.context.max(weights.context * fused / PPM);
         }
     }
 }
@@ -355,12 +375,12 @@ fn lift(all: &mut All<'_>, neighbours: &[Neighbour<'_>], weights: &Weights) {
 /// The score of `from` that `to` gets a share of: all of it, if `from` is among the best of all
 /// others. The receiver itself is not counted, or it would lose its bonus by overtaking the last of
 /// the best.
-fn gives(places: &BTreeMap<&EntryId, (usize, i64)>, from: &EntryId, to: &EntryId) -> i64 {
+fn neighbour_bonus(places: &BTreeMap<&EntryId, (usize, i64)>, from: &EntryId, to: &EntryId) -> i64 {
     let Some((place, fused)) = places.get(from) else {
         return 0;
     };
     let ahead = places.get(to).is_some_and(|(other, _)| other < place);
-    if place - usize::from(ahead) < LIFTING {
+    if place - usize::from(ahead) < LIFTING_CANDIDATES_MAX {
         *fused
     } else {
         0
@@ -369,8 +389,8 @@ fn gives(places: &BTreeMap<&EntryId, (usize, i64)>, from: &EntryId, to: &EntryId
 
 /// Whether two entries are of one conversation: the same session and thread, and not far apart in
 /// time.
-fn belong_together(a: &Entry, b: &Entry) -> bool {
-    let near = a.created_at.0.abs_diff(b.created_at.0) <= APART_MS_MAX.unsigned_abs();
+fn are_neighbours(a: &Entry, b: &Entry) -> bool {
+    let near = a.created_at.0.abs_diff(b.created_at.0) <= NEIGHBOUR_DISTANCE_MS_MAX.unsigned_abs();
     let same = sabotage!(
         "an-entry-is-lifted-by-another-session-s",
         a.facets.session == b.facets.session && a.facets.interaction == b.facets.interaction,
@@ -381,15 +401,20 @@ fn belong_together(a: &Entry, b: &Entry) -> bool {
 
 /// Adds the bonuses for recency, tier, corroboration and usage, as shares of the rest of the score:
 /// they decide ties, and give nothing to an entry without a score.
-fn move_ties(seen: &Seen<'_>, parts: &mut Parts, request: &RankRequest, weights: &Weights) {
+fn add_tie_bonuses(
+    seen: &EntrySignals<'_>,
+    parts: &mut ScorePartsPpm,
+    request: &RankRequest,
+    weights: &Weights,
+) {
     let base = parts.base();
-    let part = |weight: i64, signal: i64| base * (weight * signal / WHOLE) / WHOLE;
-    parts.recency = part(weights.recency, recency(seen.entry, request));
-    parts.tier = part(weights.tier, lasting(seen.entry.tier));
-    parts.corroboration = part(weights.corroboration, doublings(seen.support));
+    let part = |weight: i64, signal: i64| base * (weight * signal / PPM) / PPM;
+    parts.recency = part(weights.recency, recency_signal(seen.entry, request));
+    parts.tier = part(weights.tier, tier_signal(seen.entry.tier));
+    parts.corroboration = part(weights.corroboration, doubling_signal(seen.support));
     parts.usage = part(
         weights.usage,
-        doublings(sabotage!(
+        doubling_signal(sabotage!(
             "what-is-acted-upon-counts-for-nothing",
             seen.uses.saturating_add(1),
             1
@@ -399,11 +424,11 @@ fn move_ties(seen: &Seen<'_>, parts: &mut Parts, request: &RankRequest, weights:
 
 /// The recency signal. Facts and procedures do not age; but if the query names a time range,
 /// nearness to it counts for all entries.
-fn recency(entry: &Entry, request: &RankRequest) -> i64 {
-    let Some(when) = &request.when else {
+fn recency_signal(entry: &Entry, request: &RankRequest) -> i64 {
+    let Some(when) = &request.time_range else {
         return match entry.typology {
-            Typology::Episodic => decayed(request.now.0.saturating_sub(entry.created_at.0)),
-            Typology::Semantic | Typology::Procedural => WHOLE,
+            Typology::Episodic => decay_after(request.now.0.saturating_sub(entry.created_at.0)),
+            Typology::Semantic | Typology::Procedural => PPM,
         };
     };
     let away = |at: Timestamp| {
@@ -414,7 +439,7 @@ fn recency(entry: &Entry, request: &RankRequest) -> i64 {
             .max(0)
     };
     let from_validity = entry.facets.valid_at.map(away);
-    decayed(
+    decay_after(
         from_validity.map_or(away(entry.created_at), |from_validity| {
             from_validity.min(away(entry.created_at))
         }),
@@ -422,7 +447,7 @@ fn recency(entry: &Entry, request: &RankRequest) -> i64 {
 }
 
 /// The decay after a time, in parts per million.
-fn decayed(ms: i64) -> i64 {
+fn decay_after(ms: i64) -> i64 {
     usize::try_from(ms.max(0) / HOUR_MS)
         .ok()
         .and_then(|hour| DECAY.get(hour))
@@ -431,22 +456,22 @@ fn decayed(ms: i64) -> i64 {
 }
 
 /// The signal of a tier: the longer it lasts, the greater.
-fn lasting(tier: Tier) -> i64 {
+fn tier_signal(tier: Tier) -> i64 {
     match tier {
-        Tier::Persistent => WHOLE,
-        Tier::Session => WHOLE / 2,
+        Tier::Persistent => PPM,
+        Tier::Session => PPM / 2,
         Tier::Interaction => 0,
     }
 }
 
 /// The signal of a count: every doubling adds the same, up to a bound.
-fn doublings(count: u64) -> i64 {
-    i64::from(count.max(1).ilog2()).min(DOUBLINGS_MAX) * WHOLE / DOUBLINGS_MAX
+fn doubling_signal(count: u64) -> i64 {
+    i64::from(count.max(1).ilog2()).min(DOUBLINGS_MAX) * PPM / DOUBLINGS_MAX
 }
 
 /// The source of an entry. A name in the metadata and the name of a session are never the same
 /// source.
-fn source(entry: &Entry) -> Option<(bool, &str)> {
+fn source_of(entry: &Entry) -> Option<(bool, &str)> {
     let named = entry
         .metadata
         .as_ref()
@@ -462,16 +487,16 @@ fn source(entry: &Entry) -> Option<(bool, &str)> {
 }
 
 /// The source by which hits are limited; `None` for those of no named source.
-type Source<'a> = Option<(bool, &'a str)>;
+type HitSource<'a> = Option<(bool, &'a str)>;
 
 /// The hits without those that come after `most` of their source. Hits for which `counted` returns
 /// `None` are not limited.
-fn capped<'a>(
+fn cap_per_source<'a>(
     hits: &[Ranked<'a>],
     most: u32,
-    counted: impl Fn(&'a Entry) -> Option<Source<'a>>,
+    counted: impl Fn(&'a Entry) -> Option<HitSource<'a>>,
 ) -> Vec<Ranked<'a>> {
-    let mut counts: BTreeMap<Source<'a>, u32> = BTreeMap::new();
+    let mut counts: BTreeMap<HitSource<'a>, u32> = BTreeMap::new();
     let mut keeps = |hit: &&Ranked<'a>| {
         let Some(source) = counted(hit.entry) else {
             return true;

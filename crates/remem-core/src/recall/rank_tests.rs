@@ -2,7 +2,7 @@
 //! monotony as properties.
 
 use super::*;
-use crate::entry::{Facets, RevRange};
+use crate::entry::{Facets, RevisionRange};
 use crate::ids::{InteractionId, MemoryRef, Revision, SessionId};
 use proptest::prelude::*;
 use serde_json::json;
@@ -25,16 +25,16 @@ fn entry(id: &str, minutes: i64, session: &str) -> Entry {
             session: SessionId::parse(session),
             ..Facets::default()
         },
-        visible: RevRange {
+        visible: RevisionRange {
             from: Revision(1),
             to: None,
         },
-        scan: 0,
+        redaction_fingerprint: 0,
     }
 }
 
-fn found(entry: &Entry, lexical: f64, cosine: Option<f64>) -> Candidate<'_> {
-    Candidate {
+fn found(entry: &Entry, lexical: f64, cosine: Option<f64>) -> RankCandidate<'_> {
+    RankCandidate {
         entry,
         lexical,
         cosine,
@@ -83,52 +83,52 @@ fn words_and_meaning_are_fused() {
     ];
     // 0.55 * 8/8 + 0.45 * 0.2/0.8; 0.55 * 4/8 + 0.45; nothing.
     assert_eq!(
-        scores(&rank(&with, &[], &bare())),
+        scores(&rank_candidates(&with, &[], &bare())),
         expected_scores(&[("b", 725_000), ("a", 662_500), ("c", 0)])
     );
     let without = [found(&a, 8.0, None), found(&b, 4.0, None)];
     assert_eq!(
-        scores(&rank(&without, &[], &bare())),
+        scores(&rank_candidates(&without, &[], &bare())),
         expected_scores(&[("a", 1_000_000), ("b", 500_000)])
     );
     // Spelling corrections are on the same scale: 6/8 and 2/8 of 8; 4/8.
     let misspelt = [
-        Candidate {
+        RankCandidate {
             typo: 2.0,
             ..found(&a, 6.0, None)
         },
-        Candidate {
+        RankCandidate {
             typo: 4.0,
             ..found(&b, 0.0, None)
         },
     ];
-    let parts: Vec<Parts> = rank(&misspelt, &[], &bare())
+    let parts: Vec<ScorePartsPpm> = rank_candidates(&misspelt, &[], &bare())
         .iter()
         .map(|hit| hit.parts)
         .collect();
     assert_eq!(
         parts[0],
-        Parts {
+        ScorePartsPpm {
             lexical: 750_000,
             typo: 250_000,
-            ..Parts::default()
+            ..ScorePartsPpm::default()
         }
     );
     assert_eq!(
         parts[1],
-        Parts {
+        ScorePartsPpm {
             typo: 500_000,
-            ..Parts::default()
+            ..ScorePartsPpm::default()
         }
     );
     for odd in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
-        let hits = rank(
+        let hits = rank_candidates(
             &[found(&a, odd, Some(odd)), found(&b, 1.0, Some(odd))],
             &[],
             &bare(),
         );
         assert!(
-            hits.iter().all(|hit| (0..=WHOLE).contains(&hit.score)),
+            hits.iter().all(|hit| (0..=PPM).contains(&hit.score)),
             "{odd}"
         );
     }
@@ -139,7 +139,7 @@ fn ties_go_to_the_latest_then_to_the_greatest_id() {
     let a = entry("a", 5, "");
     let b = entry("b", 0, "");
     let c = entry("c", 0, "");
-    let hits = rank(
+    let hits = rank_candidates(
         &[
             found(&b, 1.0, None),
             found(&a, 1.0, None),
@@ -162,23 +162,26 @@ fn what_stands_beside_a_candidate_is_lifted_in_both_directions() {
     let b = entry("b", 30, "s");
     let c = entry("c", 31, "s");
     let one = Neighbour {
-        of: &a.id,
+        candidate_id: &a.id,
         entry: &b,
     };
     let other = Neighbour {
-        of: &b.id,
+        candidate_id: &b.id,
         entry: &c,
     };
     let candidates = [found(&a, 10.0, None), found(&b, 5.0, None)];
     // b gets 0.4 of a, a gets 0.4 of b, c is beside b alone.
     let expected = expected_scores(&[("a", 1_200_000), ("b", 900_000), ("c", 200_000)]);
-    assert_eq!(scores(&rank(&candidates, &[one, other], &bare())), expected);
+    assert_eq!(
+        scores(&rank_candidates(&candidates, &[one, other], &bare())),
+        expected
+    );
     let turned = Neighbour {
-        of: &b.id,
+        candidate_id: &b.id,
         entry: &a,
     };
     assert_eq!(
-        scores(&rank(&candidates, &[other, turned], &bare())),
+        scores(&rank_candidates(&candidates, &[other, turned], &bare())),
         expected,
         "a pair is a pair from either end"
     );
@@ -187,25 +190,25 @@ fn what_stands_beside_a_candidate_is_lifted_in_both_directions() {
         other,
         turned,
         Neighbour {
-            of: &a.id,
+            candidate_id: &a.id,
             entry: &c,
         },
         Neighbour {
-            of: &a.id,
+            candidate_id: &a.id,
             entry: &a,
         },
     ];
     assert_eq!(
-        scores(&rank(&candidates, &twice, &bare())),
+        scores(&rank_candidates(&candidates, &twice, &bare())),
         expected,
         "31 minutes are too long, and nothing stands beside itself"
     );
     let unknown = EntryId::parse("z").unwrap();
     assert_eq!(
-        rank(
+        rank_candidates(
             &candidates,
             &[Neighbour {
-                of: &unknown,
+                candidate_id: &unknown,
                 entry: &c
             }],
             &bare()
@@ -223,19 +226,19 @@ fn nothing_is_lifted_across_sessions_or_threads() {
     for other in [entry("b", 1, "other"), entry("b", 1, ""), thread] {
         for pair in [
             Neighbour {
-                of: &a.id,
+                candidate_id: &a.id,
                 entry: &other,
             },
             Neighbour {
-                of: &other.id,
+                candidate_id: &other.id,
                 entry: &a,
             },
         ] {
             assert_eq!(
-                scores(&rank(&[found(&a, 1.0, None)], &[pair], &bare())),
+                scores(&rank_candidates(&[found(&a, 1.0, None)], &[pair], &bare())),
                 expected_scores(&[("a", 1_000_000)])
             );
-            let both = rank(
+            let both = rank_candidates(
                 &[found(&a, 1.0, None), found(&other, 1.0, None)],
                 &[pair],
                 &bare(),
@@ -250,16 +253,16 @@ fn only_the_best_lift_and_overtaking_one_costs_nothing() {
     let entries: Vec<Entry> = (0..34i32)
         .map(|n| entry(&format!("e{n:02}"), i64::from(n), "s"))
         .collect();
-    let last = LIFTING - 1;
-    let next = LIFTING;
+    let last = LIFTING_CANDIDATES_MAX - 1;
+    let next = LIFTING_CANDIDATES_MAX;
     let late = entry("n", 62, "s");
-    let lift_of = |candidates: &[Candidate<'_>], pair: Neighbour<'_>, id: &str| {
-        let hits = rank(candidates, &[pair], &bare());
+    let lift_of = |candidates: &[RankCandidate<'_>], pair: Neighbour<'_>, id: &str| {
+        let hits = rank_candidates(candidates, &[pair], &bare());
         hits.iter()
             .find(|hit| hit.entry.id.as_str() == id)
             .map(|hit| hit.parts.context)
     };
-    let ranked: Vec<Candidate<'_>> = entries
+    let ranked: Vec<RankCandidate<'_>> = entries
         .iter()
         .zip(0i32..)
         .map(|(entry, n)| found(entry, f64::from(100 - n), None))
@@ -268,7 +271,7 @@ fn only_the_best_lift_and_overtaking_one_costs_nothing() {
         lift_of(
             &ranked,
             Neighbour {
-                of: &entries[last].id,
+                candidate_id: &entries[last].id,
                 entry: &late
             },
             "n"
@@ -281,7 +284,7 @@ fn only_the_best_lift_and_overtaking_one_costs_nothing() {
         lift_of(
             &ranked,
             Neighbour {
-                of: &entries[last].id,
+                candidate_id: &entries[last].id,
                 entry: &near
             },
             "n"
@@ -293,7 +296,7 @@ fn only_the_best_lift_and_overtaking_one_costs_nothing() {
         lift_of(
             &ranked,
             Neighbour {
-                of: &entries[next].id,
+                candidate_id: &entries[next].id,
                 entry: &near
             },
             "n"
@@ -302,7 +305,7 @@ fn only_the_best_lift_and_overtaking_one_costs_nothing() {
         "the next"
     );
     let pair = Neighbour {
-        of: &entries[last].id,
+        candidate_id: &entries[last].id,
         entry: &entries[next],
     };
     assert_eq!(lift_of(&ranked, pair, "e32"), Some(276_000));
@@ -322,8 +325,8 @@ fn movers_move_ties_and_no_more() {
         ..RankRequest::default()
     };
     let with = |entry: &Entry, support: u64, uses: u64| {
-        rank(
-            &[Candidate {
+        rank_candidates(
+            &[RankCandidate {
                 support,
                 uses,
                 ..found(entry, 1.0, None)
@@ -335,13 +338,13 @@ fn movers_move_ties_and_no_more() {
     };
     let of = |entry: &Entry, support: u64| with(entry, support, 0);
     let fresh = entry("a", 0, "");
-    let all = Parts {
-        lexical: WHOLE,
+    let all = ScorePartsPpm {
+        lexical: PPM,
         recency: 15_000,
         tier: 15_000,
         corroboration: 15_000,
         usage: 15_000,
-        ..Parts::default()
+        ..ScorePartsPpm::default()
     };
     assert_eq!(with(&fresh, u64::MAX, u64::MAX), all);
     assert_eq!(
@@ -383,14 +386,14 @@ fn movers_move_ties_and_no_more() {
         15_000
     );
     let greedy = Weights {
-        recency: WHOLE,
-        tier: WHOLE,
-        corroboration: WHOLE,
-        usage: WHOLE,
+        recency: PPM,
+        tier: PPM,
+        corroboration: PPM,
+        usage: PPM,
         ..Weights::default()
     };
-    let hit = rank(
-        &[Candidate {
+    let hit = rank_candidates(
+        &[RankCandidate {
             support: 99,
             uses: 99,
             ..found(&fresh, 1.0, None)
@@ -401,11 +404,7 @@ fn movers_move_ties_and_no_more() {
             ..request.clone()
         },
     )[0];
-    assert_eq!(
-        hit.score,
-        WHOLE + MOVERS_MAX,
-        "no weights make more of them"
-    );
+    assert_eq!(hit.score, PPM + BONUSES_MAX, "no weights make more of them");
 }
 
 #[test]
@@ -413,11 +412,11 @@ fn a_time_that_is_asked_for_takes_the_place_of_recency() {
     let when = Some(Timestamp(NOW.0 - 10 * HOUR_MS)..Timestamp(NOW.0 - 5 * HOUR_MS));
     let request = RankRequest {
         now: NOW,
-        when,
+        time_range: when,
         ..RankRequest::default()
     };
     let of = |entry: &Entry| {
-        rank(&[found(entry, 1.0, None)], &[], &request)[0]
+        rank_candidates(&[found(entry, 1.0, None)], &[], &request)[0]
             .parts
             .recency
     };
@@ -442,12 +441,12 @@ fn a_source_has_at_most_its_share_of_hits() {
         one.metadata = json!({"source": "s"}).as_object().cloned();
     }
     entries.extend(named);
-    let candidates: Vec<Candidate<'_>> = entries
+    let candidates: Vec<RankCandidate<'_>> = entries
         .iter()
         .map(|entry| found(entry, 1.0, None))
         .collect();
     let ids = |per_source| {
-        let hits = rank(
+        let hits = rank_candidates(
             &candidates,
             &[],
             &RankRequest {
@@ -465,7 +464,7 @@ fn a_source_has_at_most_its_share_of_hits() {
 }
 
 #[derive(Clone, Debug)]
-struct Row {
+struct RankRow {
     minutes: i64,
     session: u8,
     tier: usize,
@@ -478,7 +477,7 @@ struct Row {
     found: bool,
 }
 
-fn any_rows() -> impl Strategy<Value = Vec<Row>> {
+fn any_rows() -> impl Strategy<Value = Vec<RankRow>> {
     let signals = (
         0.0..20.0f64,
         prop::option::of(-1.0..1.0f64),
@@ -494,7 +493,7 @@ fn any_rows() -> impl Strategy<Value = Vec<Row>> {
             tier,
             typology,
             (lexical, cosine, typo, (support, uses), found),
-        )| Row {
+        )| RankRow {
             minutes,
             session,
             tier,
@@ -510,7 +509,7 @@ fn any_rows() -> impl Strategy<Value = Vec<Row>> {
     })
 }
 
-fn entries_of(rows: &[Row]) -> Vec<Entry> {
+fn entries_of(rows: &[RankRow]) -> Vec<Entry> {
     let made = rows.iter().enumerate().map(|(n, row)| Entry {
         tier: Tier::ALL[row.tier],
         typology: Typology::ALL[row.typology],
@@ -523,10 +522,10 @@ fn entries_of(rows: &[Row]) -> Vec<Entry> {
     made.collect()
 }
 
-fn candidates_of<'a>(rows: &[Row], entries: &'a [Entry]) -> Vec<Candidate<'a>> {
+fn candidates_of<'a>(rows: &[RankRow], entries: &'a [Entry]) -> Vec<RankCandidate<'a>> {
     let all = rows.iter().zip(entries).filter(|(row, _)| row.found);
     let made = all.map(|(row, entry)| {
-        let Row {
+        let RankRow {
             lexical,
             cosine,
             typo,
@@ -534,7 +533,7 @@ fn candidates_of<'a>(rows: &[Row], entries: &'a [Entry]) -> Vec<Candidate<'a>> {
             uses,
             ..
         } = *row;
-        Candidate {
+        RankCandidate {
             entry,
             lexical,
             cosine,
@@ -550,7 +549,7 @@ fn pairs_of(entries: &[Entry]) -> Vec<Neighbour<'_>> {
     entries
         .windows(2)
         .map(|pair| Neighbour {
-            of: &pair[0].id,
+            candidate_id: &pair[0].id,
             entry: &pair[1],
         })
         .collect()
@@ -571,11 +570,11 @@ proptest! {
     fn parts_sum_to_the_score_and_movers_are_small(rows in any_rows()) {
         let entries = entries_of(&rows);
         let candidates = candidates_of(&rows, &entries);
-        let words = |one: &Candidate<'_>| one.lexical + one.typo;
+        let words = |one: &RankCandidate<'_>| one.lexical + one.typo;
         let most = candidates.iter().map(words).fold(0.0, f64::max);
         let near = candidates.iter().filter_map(|one| one.cosine).fold(0.0, f64::max);
-        for hit in rank(&candidates, &pairs_of(&entries), &asked(None)) {
-            let Parts { lexical, meaning, typo, context, recency, tier, corroboration, usage } = hit.parts;
+        for hit in rank_candidates(&candidates, &pairs_of(&entries), &asked(None)) {
+            let ScorePartsPpm { lexical, meaning, typo, context, recency, tier, corroboration, usage } = hit.parts;
             let all = [lexical, meaning, typo, context, recency, tier, corroboration, usage];
             prop_assert!(all.iter().all(|part| *part >= 0));
             prop_assert_eq!(all.iter().sum::<i64>(), hit.score);
@@ -598,8 +597,8 @@ proptest! {
         let entries = entries_of(&rows);
         let mut candidates = candidates_of(&rows, &entries);
         let mut pairs = pairs_of(&entries);
-        pairs.extend(entries.windows(2).map(|pair| Neighbour { of: &pair[1].id, entry: &pair[0] }));
-        let before = rank(&candidates, &pairs, &asked(cap));
+        pairs.extend(entries.windows(2).map(|pair| Neighbour { candidate_id: &pair[1].id, entry: &pair[0] }));
+        let before = rank_candidates(&candidates, &pairs, &asked(cap));
         let ordered = |a: &Ranked<'_>, b: &Ranked<'_>| (a.score, a.entry.created_at, &a.entry.id) > (b.score, b.entry.created_at, &b.entry.id);
         prop_assert!(before.windows(2).all(|pair| ordered(&pair[0], &pair[1])), "a total order");
         let c = candidates.len().max(1);
@@ -609,9 +608,9 @@ proptest! {
         pairs.rotate_left(turn % p);
         pairs.reverse();
         // A pair is known from the candidate alone; and given twice it is no more.
-        let found = |pair: &Neighbour<'_>| candidates.iter().any(|one| one.entry.id == *pair.of);
+        let found = |pair: &Neighbour<'_>| candidates.iter().any(|one| one.entry.id == *pair.candidate_id);
         let repeated: Vec<Neighbour<'_>> = pairs.iter().filter(|pair| found(pair)).flat_map(|pair| [*pair, *pair]).collect();
-        prop_assert_eq!(&rank(&candidates, &repeated, &asked(cap)), &before);
+        prop_assert_eq!(&rank_candidates(&candidates, &repeated, &asked(cap)), &before);
     }
 
     #[test]
@@ -622,12 +621,12 @@ proptest! {
             return Ok(());
         }
         let at = at % candidates.len();
-        let score = |candidates: &[Candidate<'_>]| {
-            let hits = rank(candidates, &pairs_of(&entries), &asked(None));
+        let score = |candidates: &[RankCandidate<'_>]| {
+            let hits = rank_candidates(candidates, &pairs_of(&entries), &asked(None));
             hits.iter().find(|hit| hit.entry.id == candidates[at].entry.id).map(|hit| hit.score).unwrap()
         };
         let before = score(&candidates);
-        let words = |one: &Candidate<'_>| one.lexical + one.typo;
+        let words = |one: &RankCandidate<'_>| one.lexical + one.typo;
         let room = candidates.iter().map(words).fold(0.0, f64::max) - words(&candidates[at]);
         let mut lexical = candidates.clone();
         lexical[at].lexical += room * more;

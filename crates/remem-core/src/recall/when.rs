@@ -3,30 +3,31 @@
 //! missed range is better than a wrong one. The words stay part of the query, because dates are
 //! often written in texts. It does not filter entries.
 
-use super::point::{Point, Reader};
+use super::point::{InstantRange, QueryTimeReader};
 use crate::ids::Timestamp;
 use crate::infer::calendar::{
-    Context, ENGLISH, Gap, Sentence, Unit, amount, instant, moved, sentences,
+    CalendarUnit, ENGLISH, Gap, Sentence, TimeContext, add_units, first_instant_at, read_amount,
+    sentences,
 };
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use std::ops::Range;
 
 /// The start of a range without a beginning: the year 1.
-pub const FIRST: Timestamp = Timestamp(-62_135_596_800_000);
+pub const BEGINNING_OF_TIME: Timestamp = Timestamp(-62_135_596_800_000);
 
 /// The time range that a query names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct When {
+pub struct QueryTime {
     /// The beginning of the range, inclusive.
     pub from: Timestamp,
     /// The end of the range, exclusive.
     pub until: Timestamp,
     /// The bytes of the query that name the range, on character boundaries.
-    pub said: Range<usize>,
+    pub query_bytes: Range<usize>,
 }
 
-impl When {
+impl QueryTime {
     /// The range in the form that [`super::RankRequest`] takes.
     #[must_use]
     pub fn range(&self) -> Range<Timestamp> {
@@ -36,7 +37,7 @@ impl When {
 
 /// A preposition before a time, which says on which side of it the range is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lead {
+pub(super) enum TimePreposition {
     In,
     On,
     Since,
@@ -46,53 +47,53 @@ pub(super) enum Lead {
     Between,
 }
 
-const LEADS: &[(&str, Lead)] = &[
-    ("in", Lead::In),
-    ("in early", Lead::In),
-    ("in late", Lead::In),
-    ("in the", Lead::In),
-    ("during", Lead::In),
-    ("during the", Lead::In),
-    ("on", Lead::On),
-    ("on the", Lead::On),
-    ("since", Lead::Since),
-    ("before", Lead::Before),
-    ("prior to", Lead::Before),
-    ("until", Lead::Until),
-    ("till", Lead::Until),
-    ("up to", Lead::Until),
-    ("after", Lead::After),
+const TIME_PREPOSITIONS: &[(&str, TimePreposition)] = &[
+    ("in", TimePreposition::In),
+    ("in early", TimePreposition::In),
+    ("in late", TimePreposition::In),
+    ("in the", TimePreposition::In),
+    ("during", TimePreposition::In),
+    ("during the", TimePreposition::In),
+    ("on", TimePreposition::On),
+    ("on the", TimePreposition::On),
+    ("since", TimePreposition::Since),
+    ("before", TimePreposition::Before),
+    ("prior to", TimePreposition::Before),
+    ("until", TimePreposition::Until),
+    ("till", TimePreposition::Until),
+    ("up to", TimePreposition::Until),
+    ("after", TimePreposition::After),
 ];
 /// Words that open a range, with those between its ends.
-const PAIRS: &[(&str, &[&str])] = &[
+const RANGE_WORDS: &[(&str, &[&str])] = &[
     ("between", &["and"]),
     ("from", &["to", "until", "till", "through"]),
 ];
 /// Phrases for a distance of one day.
-const ONE_DAY: &[&str] = &["the day", "day"];
+const ONE_DAY_PHRASES: &[&str] = &["the day", "day"];
 /// Words between a distance and the time from which it counts back.
-const BACK: &[&str] = &["before", "prior to"];
+const BACKWARD_WORDS: &[&str] = &["before", "prior to"];
 /// Words between a distance and the time from which it counts forward.
-const AHEAD: &[&str] = &["after"];
+const FORWARD_WORDS: &[&str] = &["after"];
 const POSSESSIVE: &str = "'s";
 
 /// The first time range that a query names, in UTC.
 #[must_use]
-pub fn read_utc(query: &str, now: Timestamp) -> Option<When> {
-    read(query, now, &TimeZone::UTC)
+pub fn read_query_time_utc(query: &str, now: Timestamp) -> Option<QueryTime> {
+    read_query_time(query, now, &TimeZone::UTC)
 }
 
 /// The first time range that a query names, in a zone. Quoted words are skipped.
 #[must_use]
-pub fn read(query: &str, now: Timestamp, zone: &TimeZone) -> Option<When> {
+pub fn read_query_time(query: &str, now: Timestamp, zone: &TimeZone) -> Option<QueryTime> {
     let now = jiff::Timestamp::from_millisecond(now.0)
         .ok()?
         .to_zoned(zone.clone());
     sentences(query, &ENGLISH).into_iter().find_map(|sentence| {
         let sentence = without_possessives(sentence);
-        let reader = Reader {
+        let reader = QueryTimeReader {
             sentence: &sentence,
-            context: Context {
+            context: TimeContext {
                 language: &ENGLISH,
                 now: &now,
             },
@@ -101,16 +102,16 @@ pub fn read(query: &str, now: Timestamp, zone: &TimeZone) -> Option<When> {
             sentence
                 .words
                 .get(*at)
-                .is_some_and(|word| !word.quoted && !word.marker)
+                .is_some_and(|word| !word.is_quoted && !word.is_marker)
         };
         (0..sentence.words.len()).filter(plain).find_map(|at| {
             let point = reader
-                .expression(at)
+                .time_expression(at)
                 .filter(|point| point.from < point.until)?;
-            Some(When {
+            Some(QueryTime {
                 from: point.from,
                 until: point.until,
-                said: sentence.bytes(&(at..at + point.len)),
+                query_bytes: sentence.byte_range(&(at..at + point.len)),
             })
         })
     })
@@ -126,35 +127,37 @@ fn without_possessives(mut sentence: Sentence) -> Sentence {
     sentence
 }
 
-impl Reader<'_> {
+impl QueryTimeReader<'_> {
     /// The time expression at a word, in order of precedence.
-    fn expression(&self, at: usize) -> Option<Point> {
+    fn time_expression(&self, at: usize) -> Option<InstantRange> {
         let today = self.context.now.date();
-        self.pair(at)
-            .or_else(|| self.shifted(at))
-            .or_else(|| self.led(at))
-            .or_else(|| self.point(at, None, today))
+        self.range_between(at)
+            .or_else(|| self.shifted_day(at))
+            .or_else(|| self.after_preposition(at))
+            .or_else(|| self.range_at(at, None, today))
     }
 
     /// "since June": a time after the longest preposition.
-    fn led(&self, at: usize) -> Option<Point> {
-        let leads = LEADS
+    fn after_preposition(&self, at: usize) -> Option<InstantRange> {
+        let leads = TIME_PREPOSITIONS
             .iter()
-            .filter_map(|(phrase, lead)| Some((self.sentence.phrase(at, phrase)?, *lead)));
+            .filter_map(|(phrase, lead)| Some((self.sentence.phrase_len_at(at, phrase)?, *lead)));
         let (len, lead) = leads.max_by_key(|(len, _)| *len)?;
         let short = (len > 1).then_some(1);
         [Some(len), short].into_iter().flatten().find_map(|len| {
             let point = self
-                .point(at + len, Some(lead), self.context.now.date())
+                .range_at(at + len, Some(lead), self.context.now.date())
                 .filter(|_| self.sentence.gap(at + len) == Gap::Space)?;
             let (from, until) = match lead {
-                Lead::In | Lead::On | Lead::Between => (point.from, point.until),
-                Lead::Since => (point.from, self.now().plus_ms(1)),
-                Lead::Before => (FIRST, point.from),
-                Lead::Until => (FIRST, point.until),
-                Lead::After => (point.until, Timestamp::LAST),
+                TimePreposition::In | TimePreposition::On | TimePreposition::Between => {
+                    (point.from, point.until)
+                }
+                TimePreposition::Since => (point.from, self.now().plus_ms(1)),
+                TimePreposition::Before => (BEGINNING_OF_TIME, point.from),
+                TimePreposition::Until => (BEGINNING_OF_TIME, point.until),
+                TimePreposition::After => (point.until, Timestamp::LAST),
             };
-            Some(Point {
+            Some(InstantRange {
                 len: len + point.len,
                 from,
                 until,
@@ -163,22 +166,26 @@ impl Reader<'_> {
     }
 
     /// "between March and May 2025": the year of the second time determines that of the first.
-    fn pair(&self, at: usize) -> Option<Point> {
+    fn range_between(&self, at: usize) -> Option<InstantRange> {
         let today = self.context.now.date();
-        let (_, joints) = PAIRS
+        let (_, joints) = RANGE_WORDS
             .iter()
-            .find(|(opener, _)| self.sentence.phrase(at, opener).is_some())?;
+            .find(|(opener, _)| self.sentence.phrase_len_at(at, opener).is_some())?;
         let first = self
-            .point(at + 1, Some(Lead::Between), today)
+            .range_at(at + 1, Some(TimePreposition::Between), today)
             .filter(|_| self.sentence.gap(at + 1) == Gap::Space)?;
         let joint = at + 1 + first.len;
-        let second_at = joint + self.sentence.any(joint, joints)?;
+        let second_at = joint + self.sentence.longest_phrase_at(joint, joints)?;
         let second = self
-            .point(second_at, Some(Lead::Between), today)
+            .range_at(second_at, Some(TimePreposition::Between), today)
             .filter(|_| self.sentence.gap(second_at) == Gap::Space)?;
-        let first = self.point(at + 1, Some(Lead::Between), self.date(second.from)?)?;
+        let first = self.range_at(
+            at + 1,
+            Some(TimePreposition::Between),
+            self.local_date(second.from)?,
+        )?;
         let len = second_at + second.len - at;
-        Some(Point {
+        Some(InstantRange {
             len,
             from: first.from.min(second.from),
             until: first.until.max(second.until),
@@ -186,17 +193,29 @@ impl Reader<'_> {
     }
 
     /// "two days before 3 June", "the day after June 3": the single day at that distance.
-    fn shifted(&self, at: usize) -> Option<Point> {
-        let one = || Some((self.sentence.any(at, ONE_DAY)?, 1, Unit::Day));
-        let (len, count, unit) = amount(self.sentence, at, self.context.language).or_else(one)?;
-        let back = self.sentence.any(at + len, BACK);
-        let more = back.or_else(|| self.sentence.any(at + len, AHEAD))?;
+    fn shifted_day(&self, at: usize) -> Option<InstantRange> {
+        let one = || {
+            Some((
+                self.sentence.longest_phrase_at(at, ONE_DAY_PHRASES)?,
+                1,
+                CalendarUnit::Day,
+            ))
+        };
+        let (len, count, unit) =
+            read_amount(self.sentence, at, self.context.language).or_else(one)?;
+        let back = self.sentence.longest_phrase_at(at + len, BACKWARD_WORDS);
+        let more = back.or_else(|| self.sentence.longest_phrase_at(at + len, FORWARD_WORDS))?;
         let start = at + len + more;
-        let point = self.point(start, Some(Lead::Before), self.context.now.date())?;
+        let point = self.range_at(
+            start,
+            Some(TimePreposition::Before),
+            self.context.now.date(),
+        )?;
         let count = if back.is_some() { -count } else { count };
-        let date = moved(self.date(point.from)?, count, unit)?;
-        let midnight = |date: Date| instant(self.context.now.time_zone(), date.at(0, 0, 0, 0));
-        Some(Point {
+        let date = add_units(self.local_date(point.from)?, count, unit)?;
+        let midnight =
+            |date: Date| first_instant_at(self.context.now.time_zone(), date.at(0, 0, 0, 0));
+        Some(InstantRange {
             len: len + more + point.len,
             from: midnight(date)?,
             until: midnight(date.tomorrow().ok()?)?,
@@ -204,7 +223,7 @@ impl Reader<'_> {
     }
 
     /// The local date of an instant.
-    fn date(&self, at: Timestamp) -> Option<Date> {
+    fn local_date(&self, at: Timestamp) -> Option<Date> {
         jiff::Timestamp::from_millisecond(at.0)
             .ok()
             .map(|at| at.to_zoned(self.context.now.time_zone().clone()).date())

@@ -13,7 +13,7 @@ fn at(text: &str) -> Timestamp {
 /// "2026-06-03", "2026-06-03T12:00", or a name, in UTC.
 fn instant_of(text: &str) -> Timestamp {
     match text {
-        "first" => FIRST,
+        "first" => BEGINNING_OF_TIME,
         "last" => Timestamp::LAST,
         "now" => at(NOW).plus_ms(1),
         _ if text.contains('T') => at(&format!("{text}Z")),
@@ -168,17 +168,18 @@ const TRAPS: &[&str] = &[
 ];
 
 fn said(query: &str, zone: &str, now: &str) -> Option<(Timestamp, Timestamp)> {
-    read(query, at(now), &TimeZone::get(zone).unwrap()).map(|when| (when.from, when.until))
+    read_query_time(query, at(now), &TimeZone::get(zone).unwrap())
+        .map(|when| (when.from, when.until))
 }
 
 #[test]
 fn queries_that_speak_of_a_time() {
     let wrong = |row: &(&str, &str, &str, &str)| {
         let (query, said, from, until) = *row;
-        let found = read(query, at(NOW), &TimeZone::UTC);
+        let found = read_query_time(query, at(NOW), &TimeZone::UTC);
         let actual = found
             .as_ref()
-            .map(|when| (&query[when.said.clone()], when.from, when.until));
+            .map(|when| (&query[when.query_bytes.clone()], when.from, when.until));
         let right = actual == Some((said, instant_of(from), instant_of(until)));
         (!right).then(|| {
             format!(
@@ -196,8 +197,8 @@ fn queries_that_speak_of_none() {
     let wrong: Vec<String> = TRAPS
         .iter()
         .filter_map(|query| {
-            read(query, at(NOW), &TimeZone::UTC)
-                .map(|when| format!("{query:?}: {:?}", &query[when.said]))
+            read_query_time(query, at(NOW), &TimeZone::UTC)
+                .map(|when| format!("{query:?}: {:?}", &query[when.query_bytes]))
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -279,9 +280,9 @@ proptest! {
         ms in prop::sample::select(vec![i64::MIN, -1, 0, 1_780_000_000_000, Timestamp::LAST.0, i64::MAX]),
     ) {
         let query = words.join(" ");
-        if let Some(when) = read(&query, Timestamp(ms), &TimeZone::UTC) {
+        if let Some(when) = read_query_time(&query, Timestamp(ms), &TimeZone::UTC) {
             prop_assert!(when.from < when.until);
-            prop_assert!(query.get(when.said.clone()).is_some_and(|said| !said.is_empty()));
+            prop_assert!(query.get(when.query_bytes.clone()).is_some_and(|said| !said.is_empty()));
         }
     }
 }

@@ -29,15 +29,15 @@ pub(super) fn base_forms(value: &str) -> Vec<Zeroizing<String>> {
     let base85 = |digit: usize| char::from(BASE85[digit]);
     let mut forms = vec![base58(bytes)];
     for from in 0..bytes.len().min(4) {
-        forms.push(groups(&bytes[from..], ascii85));
-        forms.push(groups(&bytes[from..], base85));
+        forms.push(base85_groups(&bytes[from..], ascii85));
+        forms.push(base85_groups(&bytes[from..], base85));
     }
     forms.retain(|form| form.len() >= SYMBOLS_MIN);
     forms
 }
 
 /// Encodes whole groups of four bytes as five base-85 symbols each.
-fn groups(bytes: &[u8], symbol: impl Fn(usize) -> char) -> Zeroizing<String> {
+fn base85_groups(bytes: &[u8], symbol: impl Fn(usize) -> char) -> Zeroizing<String> {
     let mut out = Zeroizing::new(String::with_capacity(bytes.len() * 5 / 4));
     let (whole, _) = bytes.as_chunks::<4>();
     for group in whole {

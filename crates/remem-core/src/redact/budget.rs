@@ -18,24 +18,24 @@ const UNPACKED_MAX: usize = 16 << 20;
 
 /// The number of bytes that may still be examined for one text. Text and data unpacked from it are
 /// counted apart, so that neither uses up the other's share.
-pub(super) struct Budget {
-    text: Count,
-    unpacked: Count,
+pub(super) struct ScanBudget {
+    text: ByteCount,
+    unpacked: ByteCount,
     is_unpacking: bool,
 }
 
-struct Count {
+struct ByteCount {
     used: usize,
     limit: usize,
 }
 
-impl Budget {
+impl ScanBudget {
     /// The budget of a text that is `bytes` long.
-    pub(super) fn of(bytes: usize) -> Budget {
+    pub(super) fn for_text(bytes: usize) -> ScanBudget {
         let limit = bytes.saturating_mul(TEXT_FACTOR).saturating_add(TEXT_EXTRA);
-        Budget {
-            text: Count { used: 0, limit },
-            unpacked: Count {
+        ScanBudget {
+            text: ByteCount { used: 0, limit },
+            unpacked: ByteCount {
                 used: 0,
                 limit: sabotage!("unpacked-data-has-no-budget", UNPACKED_MAX, usize::MAX),
             },
@@ -45,7 +45,7 @@ impl Budget {
 
     /// Counts bytes that are about to be examined. Returns false when they do not fit: then nothing
     /// is counted, so a shorter stretch behind them may still fit.
-    pub(super) fn afford(&mut self, bytes: usize) -> bool {
+    pub(super) fn try_charge(&mut self, bytes: usize) -> bool {
         let count = if self.is_unpacking {
             &mut self.unpacked
         } else {
@@ -99,22 +99,22 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_costs_nothing() {
-        let mut budget = Budget::of(1000);
+        let mut budget = ScanBudget::for_text(1000);
         let outer = budget.begin_reading(100);
-        assert!(!budget.afford(READING_FACTOR * 100 + READING_EXTRA + 1));
+        assert!(!budget.try_charge(READING_FACTOR * 100 + READING_EXTRA + 1));
         assert_eq!(budget.used(), 0);
-        assert!(budget.afford(READING_FACTOR * 100));
+        assert!(budget.try_charge(READING_FACTOR * 100));
         budget.end_reading(outer);
-        assert!(budget.afford(READING_FACTOR * 500));
+        assert!(budget.try_charge(READING_FACTOR * 500));
     }
 
     #[test]
     fn unpacked_data_takes_nothing_from_the_text() {
-        let mut budget = Budget::of(8);
+        let mut budget = ScanBudget::for_text(8);
         let outer = budget.begin_unpacking();
-        assert!(budget.afford(UNPACKED_MAX) && !budget.afford(1));
+        assert!(budget.try_charge(UNPACKED_MAX) && !budget.try_charge(1));
         budget.end_unpacking(outer);
-        assert!(budget.afford(TEXT_EXTRA));
+        assert!(budget.try_charge(TEXT_EXTRA));
         assert_eq!(budget.used(), UNPACKED_MAX + TEXT_EXTRA);
     }
 }

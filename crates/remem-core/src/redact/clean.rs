@@ -8,9 +8,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::layers::Search;
+use super::layers::LayerSearch;
 use super::marker::{self, Marker};
-use super::needles::{Hit, Needles, UNREAD};
+use super::needles::{Needles, UNEXAMINED, ValueHit};
 use super::shapes::{self, ShapeHit, ShapeKind};
 use super::types::{Cleaned, Redacted, ShapePolicy};
 
@@ -19,7 +19,7 @@ use super::types::{Cleaned, Redacted, ShapePolicy};
 const ROUNDS_MAX: usize = 12;
 /// Marker id that replaces a text which was not clean after `ROUNDS_MAX` rounds; shorter than any
 /// value, so it cannot contain one.
-const GIVEN_UP: &str = "text";
+const UNSTABLE_TEXT: &str = "text";
 /// Marker id that replaces a stretch that could not be examined within the budget.
 const UNDECODABLE: &str = "undecodable";
 
@@ -37,10 +37,10 @@ impl Cleaner<'_> {
     /// Replaces values and shapes round by round until a round finds nothing.
     pub(super) fn clean(&self, text: &str) -> Cleaned {
         let mut current = Cow::Borrowed(text);
-        let mut tally = Tally::default();
+        let mut tally = CleaningTally::default();
         let mut settled = false;
         for _ in 0..ROUNDS_MAX {
-            match self.round(&current, &mut tally) {
+            match self.clean_once(&current, &mut tally) {
                 Some(next) => current = Cow::Owned(next),
                 None => {
                     settled = true;
@@ -50,12 +50,12 @@ impl Cleaner<'_> {
         }
         if !settled {
             tally.values = tally.values.saturating_add(1);
-            current = Cow::Owned(marker::write(GIVEN_UP));
+            current = Cow::Owned(marker::write(UNSTABLE_TEXT));
         }
         tally.kinds.sort_unstable();
         tally.kinds.dedup();
         Cleaned {
-            text: Redacted::minted(current.into_owned()),
+            text: Redacted::from_cleaned(current.into_owned()),
             values: tally.values,
             shapes: tally.kinds,
             examined: tally.examined,
@@ -63,7 +63,7 @@ impl Cleaner<'_> {
     }
 
     /// Whether `clean` would change or report anything: its first round, without the replacing.
-    pub(super) fn touches(&self, text: &str) -> bool {
+    pub(super) fn has_findings(&self, text: &str) -> bool {
         let markers = marker::find_all(text);
         let mut examined = 0;
         !self.value_spans(text, &markers, &mut examined).is_empty()
@@ -73,9 +73,9 @@ impl Cleaner<'_> {
 
     /// One step towards the clean text, or `None` when there is nothing left to do. Values go
     /// first, so that a registered key is named by its id and not reported as a shape.
-    fn round(&self, text: &str, tally: &mut Tally) -> Option<String> {
+    fn clean_once(&self, text: &str, tally: &mut CleaningTally) -> Option<String> {
         if self.derived
-            && let Some(canonical) = marker::canonical(text, |label| self.is_clean(label))
+            && let Some(canonical) = marker::rewrite_foreign(text, |label| self.is_clean(label))
         {
             return Some(canonical);
         }
@@ -85,7 +85,9 @@ impl Cleaner<'_> {
             let found = u32::try_from(spans.len()).unwrap_or(u32::MAX);
             tally.values = tally.values.saturating_add(found);
             let id = |label: usize| self.ids.get(label).map_or(UNDECODABLE, String::as_str);
-            return Some(replaced(text, &spans, |span| marker::write(id(span.label))));
+            return Some(replace_spans(text, &spans, |span| {
+                marker::write(id(span.label))
+            }));
         }
         if self.shapes == ShapePolicy::Off {
             return None;
@@ -94,7 +96,7 @@ impl Cleaner<'_> {
         tally.kinds.extend(spans.iter().map(|span| span.label));
         let redact = self.shapes == ShapePolicy::Redact && !spans.is_empty();
         redact.then(|| {
-            replaced(text, &spans, |span| {
+            replace_spans(text, &spans, |span| {
                 marker::write_shape(span.label.as_str())
             })
         })
@@ -102,8 +104,8 @@ impl Cleaner<'_> {
 
     /// Whether a text holds neither a registered value nor a secret shape.
     pub(super) fn is_clean(&self, text: &str) -> bool {
-        let mut search = Search::new(self.needles, text.len());
-        search.find(text).is_empty() && shapes::find(text).hits.is_empty()
+        let mut search = LayerSearch::new(self.needles, text.len());
+        search.find(text).is_empty() && shapes::find_shapes(text).hits.is_empty()
     }
 
     /// The spans of registered values in the text, merged; none of them lies inside marker syntax.
@@ -112,26 +114,26 @@ impl Cleaner<'_> {
         text: &str,
         markers: &[Marker],
         examined: &mut usize,
-    ) -> Vec<Span<usize>> {
+    ) -> Vec<RedactionSpan<usize>> {
         if self.ids.is_empty() {
             return Vec::new();
         }
-        let mut spans: Vec<Span<usize>> = Vec::new();
-        let mut add = |hit: Hit, at: usize| {
-            spans.push(Span {
+        let mut spans: Vec<RedactionSpan<usize>> = Vec::new();
+        let mut add = |hit: ValueHit, at: usize| {
+            spans.push(RedactionSpan {
                 range: at + hit.range.start..at + hit.range.end,
                 label: hit.value,
                 // A value found inside an unexamined stretch labels the merged span, rather than
                 // "undecodable".
-                weight: if hit.value == UNREAD {
+                weight: if hit.value == UNEXAMINED {
                     0
                 } else {
                     hit.range.len()
                 },
             })
         };
-        let mut search = Search::new(self.needles, text.len());
-        for piece in pieces(text, markers) {
+        let mut search = LayerSearch::new(self.needles, text.len());
+        for piece in searchable_pieces(text, markers) {
             search
                 .find(&text[piece.clone()])
                 .into_iter()
@@ -147,20 +149,20 @@ impl Cleaner<'_> {
                 .filter(|hit| !is_marker_syntax(&hit.range, markers))
                 .for_each(|hit| add(hit, 0));
         }
-        merged(spans, markers)
+        merge_spans(spans, markers)
     }
 }
 
 /// Counts of everything found and replaced over all rounds.
 #[derive(Default)]
-struct Tally {
+struct CleaningTally {
     values: u32,
     kinds: Vec<ShapeKind>,
     examined: usize,
 }
 
 /// A part of a text to replace, with the label that its marker will show.
-struct Span<L> {
+struct RedactionSpan<L> {
     range: Range<usize>,
     label: L,
     /// The longest match in a merged span names it.
@@ -168,30 +170,34 @@ struct Span<L> {
 }
 
 /// The spans of secret shapes in the text, merged.
-fn shape_spans(text: &str, markers: &[Marker], examined: &mut usize) -> Vec<Span<ShapeKind>> {
-    let span = |at: usize, hit: ShapeHit| Span {
+fn shape_spans(
+    text: &str,
+    markers: &[Marker],
+    examined: &mut usize,
+) -> Vec<RedactionSpan<ShapeKind>> {
+    let span = |at: usize, hit: ShapeHit| RedactionSpan {
         range: at + hit.range.start..at + hit.range.end,
         label: hit.kind,
         weight: hit.range.len(),
     };
-    let spans = pieces(text, markers).flat_map(|piece| {
-        let found = shapes::find(&text[piece.clone()]);
+    let spans = searchable_pieces(text, markers).flat_map(|piece| {
+        let found = shapes::find_shapes(&text[piece.clone()]);
         *examined += found.examined;
         found
             .hits
             .into_iter()
             .map(move |hit| span(piece.start, hit))
     });
-    merged(spans.collect(), markers)
+    merge_spans(spans.collect(), markers)
 }
 
 /// The plain text between markers, and the ids inside them: a value does not become safe by being
 /// written where an id belongs.
-fn pieces(text: &str, markers: &[Marker]) -> impl Iterator<Item = Range<usize>> {
-    let starts = std::iter::once(0).chain(markers.iter().map(|marker| marker.whole.end));
+fn searchable_pieces(text: &str, markers: &[Marker]) -> impl Iterator<Item = Range<usize>> {
+    let starts = std::iter::once(0).chain(markers.iter().map(|marker| marker.range.end));
     let ends = markers
         .iter()
-        .map(|marker| marker.whole.start)
+        .map(|marker| marker.range.start)
         .chain(std::iter::once(text.len()));
     let plain = starts.zip(ends).map(|(start, end)| start..end);
     plain
@@ -202,27 +208,27 @@ fn pieces(text: &str, markers: &[Marker]) -> impl Iterator<Item = Range<usize>> 
 /// Whether a match lies in a marker without lying in its id, as the value `REDACTED` does.
 fn is_marker_syntax(range: &Range<usize>, markers: &[Marker]) -> bool {
     let within = |outer: &Range<usize>| outer.start <= range.start && range.end <= outer.end;
-    let after = markers.partition_point(|marker| marker.whole.end < range.end);
+    let after = markers.partition_point(|marker| marker.range.end < range.end);
     markers
         .get(after)
-        .is_some_and(|marker| within(&marker.whole) && !within(&marker.id))
+        .is_some_and(|marker| within(&marker.range) && !within(&marker.id))
 }
 
 /// The union of all spans; a span that touches a marker takes all of it in.
-fn merged<L>(mut spans: Vec<Span<L>>, markers: &[Marker]) -> Vec<Span<L>> {
+fn merge_spans<L>(mut spans: Vec<RedactionSpan<L>>, markers: &[Marker]) -> Vec<RedactionSpan<L>> {
     for span in &mut spans {
-        let first = markers.partition_point(|marker| marker.whole.end <= span.range.start);
+        let first = markers.partition_point(|marker| marker.range.end <= span.range.start);
         let end = span.range.end;
         for marker in markers[first..]
             .iter()
-            .take_while(|marker| marker.whole.start < end)
+            .take_while(|marker| marker.range.start < end)
         {
             span.range =
-                span.range.start.min(marker.whole.start)..span.range.end.max(marker.whole.end);
+                span.range.start.min(marker.range.start)..span.range.end.max(marker.range.end);
         }
     }
     spans.sort_by_key(|span| (span.range.start, std::cmp::Reverse(span.weight)));
-    let mut union: Vec<Span<L>> = Vec::new();
+    let mut union: Vec<RedactionSpan<L>> = Vec::new();
     for span in spans {
         match union.last_mut() {
             Some(last) if span.range.start <= last.range.end => {
@@ -238,7 +244,11 @@ fn merged<L>(mut spans: Vec<Span<L>>, markers: &[Marker]) -> Vec<Span<L>> {
 }
 
 /// The text with each span replaced by the marker that `write` makes for it.
-fn replaced<L>(text: &str, spans: &[Span<L>], write: impl Fn(&Span<L>) -> String) -> String {
+fn replace_spans<L>(
+    text: &str,
+    spans: &[RedactionSpan<L>],
+    write: impl Fn(&RedactionSpan<L>) -> String,
+) -> String {
     let mut out = String::with_capacity(text.len());
     let mut kept = 0;
     for span in spans {

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::origin::Sink;
+use super::origin::DecodedSink;
 
 /// A notation in which single characters are written as an escape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,16 +22,16 @@ pub(super) enum Escape {
 }
 
 /// One decoded escape: up to four bytes that replace a range of source bytes.
-struct Token {
+struct DecodedEscape {
     at: usize,
     len: usize,
     bytes: [u8; 4],
     count: usize,
 }
 
-impl Token {
-    fn byte(len: usize, byte: u8) -> Token {
-        Token {
+impl DecodedEscape {
+    fn byte(len: usize, byte: u8) -> DecodedEscape {
+        DecodedEscape {
             at: 0,
             len,
             bytes: [byte, 0, 0, 0],
@@ -39,10 +39,10 @@ impl Token {
         }
     }
 
-    fn char(len: usize, c: char) -> Token {
+    fn char(len: usize, c: char) -> DecodedEscape {
         let mut bytes = [0; 4];
         let count = c.encode_utf8(&mut bytes).len();
-        Token {
+        DecodedEscape {
             at: 0,
             len,
             bytes,
@@ -50,8 +50,8 @@ impl Token {
         }
     }
 
-    fn nothing(len: usize) -> Token {
-        Token {
+    fn empty(len: usize) -> DecodedEscape {
+        DecodedEscape {
             at: 0,
             len,
             bytes: [0; 4],
@@ -62,10 +62,10 @@ impl Token {
 
 /// The offsets at which escapes may begin in a layer, by notation. Found in one pass over the
 /// layer.
-pub(super) struct Leads([Vec<usize>; Escape::ALL.len()]);
+pub(super) struct LeadOffsets([Vec<usize>; Escape::ALL.len()]);
 
-impl Leads {
-    pub(super) fn of(layer: &[u8]) -> Leads {
+impl LeadOffsets {
+    pub(super) fn of(layer: &[u8]) -> LeadOffsets {
         let mut leads = [const { Vec::new() }; Escape::ALL.len()];
         let mut look = |block: &[u8], start: usize| {
             for (at, &byte) in block.iter().enumerate() {
@@ -81,19 +81,19 @@ impl Leads {
         for (number, block) in blocks.iter().enumerate() {
             if block
                 .iter()
-                .fold(u8::MAX, |least, &byte| least.min(distance(byte)))
+                .fold(u8::MAX, |least, &byte| least.min(lead_distance(byte)))
                 == 0
             {
                 look(block, number * 32);
             }
         }
         look(rest, layer.len() - rest.len());
-        Leads(leads)
+        LeadOffsets(leads)
     }
 }
 
 /// The distance between the byte and the nearest lead byte; zero for a lead byte.
-fn distance(byte: u8) -> u8 {
+fn lead_distance(byte: u8) -> u8 {
     Escape::ALL
         .iter()
         .fold(u8::MAX, |least, escape| least.min(byte ^ escape.lead()))
@@ -103,11 +103,11 @@ fn distance(byte: u8) -> u8 {
 /// escape: the rest reads the same as before and was searched already.
 pub(super) struct Unescaped<'l> {
     layer: &'l [u8],
-    tokens: Vec<Token>,
-    windows: Vec<Window>,
+    tokens: Vec<DecodedEscape>,
+    windows: Vec<EscapeWindow>,
 }
 
-struct Window {
+struct EscapeWindow {
     range: Range<usize>,
     /// The tokens of this window, as a range of indices.
     tokens: Range<usize>,
@@ -118,25 +118,25 @@ impl<'l> Unescaped<'l> {
     pub(super) fn new(
         escape: Escape,
         layer: &'l [u8],
-        leads: &Leads,
+        leads: &LeadOffsets,
         reach: usize,
     ) -> Option<Unescaped<'l>> {
-        let mut tokens: Vec<Token> = Vec::new();
-        let mut windows: Vec<Window> = Vec::new();
+        let mut tokens: Vec<DecodedEscape> = Vec::new();
+        let mut windows: Vec<EscapeWindow> = Vec::new();
         let mut free = 0;
         for &at in &leads.0[escape as usize] {
-            let Some(token) = (at >= free).then(|| escape.token(&layer[at..])).flatten() else {
+            let Some(token) = (at >= free).then(|| escape.decode(&layer[at..])).flatten() else {
                 continue;
             };
             free = at + token.len;
             let start = at.saturating_sub(reach);
             let end = (free + reach).min(layer.len());
-            tokens.push(Token { at, ..token });
+            tokens.push(DecodedEscape { at, ..token });
             match windows.last_mut() {
                 Some(last) if start <= last.range.end => {
                     (last.range.end, last.tokens.end) = (end, tokens.len())
                 }
-                _ => windows.push(Window {
+                _ => windows.push(EscapeWindow {
                     range: start..end,
                     tokens: tokens.len() - 1..tokens.len(),
                 }),
@@ -150,12 +150,12 @@ impl<'l> Unescaped<'l> {
     }
 
     /// The number of separate windows around escapes.
-    pub(super) fn windows(&self) -> usize {
+    pub(super) fn window_count(&self) -> usize {
         self.windows.len()
     }
 
     /// Writes one window to the sink with its escapes decoded.
-    pub(super) fn write(&self, number: usize, sink: &mut impl Sink) {
+    pub(super) fn write(&self, number: usize, sink: &mut impl DecodedSink) {
         let window = &self.windows[number];
         let mut at = window.range.start;
         for token in &self.tokens[window.tokens.clone()] {
@@ -191,7 +191,7 @@ impl Escape {
     }
 
     /// Decodes the escape that begins at the start of `at`, if one does.
-    fn token(self, at: &[u8]) -> Option<Token> {
+    fn decode(self, at: &[u8]) -> Option<DecodedEscape> {
         match self {
             Escape::Backslash => backslash(at),
             Escape::Percent => percent(at),
@@ -202,7 +202,7 @@ impl Escape {
     }
 }
 
-fn backslash(at: &[u8]) -> Option<Token> {
+fn backslash(at: &[u8]) -> Option<DecodedEscape> {
     let simple = match at.get(1)? {
         b'n' => b'\n',
         b't' => b'\t',
@@ -210,23 +210,23 @@ fn backslash(at: &[u8]) -> Option<Token> {
         b'b' => 8,
         b'f' => 12,
         &punctuation @ (b'"' | b'\\' | b'/' | b'\'') => punctuation,
-        b'\n' => return Some(Token::nothing(2)),
+        b'\n' => return Some(DecodedEscape::empty(2)),
         b'u' => return unicode(at),
-        b'U' => return Some(Token::char(10, char::from_u32(hex(at, 2, 8)?)?)),
-        b'x' => return Some(Token::byte(4, u8::try_from(hex(at, 2, 2)?).ok()?)),
+        b'U' => return Some(DecodedEscape::char(10, char::from_u32(hex(at, 2, 8)?)?)),
+        b'x' => return Some(DecodedEscape::byte(4, u8::try_from(hex(at, 2, 2)?).ok()?)),
         b'0'..=b'3' => {
             let octal = at.get(1..4)?.iter().try_fold(0, |sum, &digit| {
                 Some(sum * 8 + char::from(digit).to_digit(8)?)
             })?;
-            return Some(Token::byte(4, u8::try_from(octal).ok()?));
+            return Some(DecodedEscape::byte(4, u8::try_from(octal).ok()?));
         }
         _ => return None,
     };
-    Some(Token::byte(2, simple))
+    Some(DecodedEscape::byte(2, simple))
 }
 
 /// `\uXXXX`, a surrogate pair of them, or `\u{X}`.
-fn unicode(at: &[u8]) -> Option<Token> {
+fn unicode(at: &[u8]) -> Option<DecodedEscape> {
     if at.get(2) == Some(&b'{') {
         let digits = at
             .iter()
@@ -235,46 +235,46 @@ fn unicode(at: &[u8]) -> Option<Token> {
             .take_while(|byte| byte.is_ascii_hexdigit())
             .count();
         let closed = at.get(3 + digits) == Some(&b'}');
-        return Some(Token::char(
+        return Some(DecodedEscape::char(
             4 + digits,
             char::from_u32(hex(at, 3, digits)?).filter(|_| closed)?,
         ));
     }
     let high = hex(at, 2, 4)?;
     if let Some(c) = char::from_u32(high) {
-        return Some(Token::char(6, c));
+        return Some(DecodedEscape::char(6, c));
     }
     let low = hex(at, 8, 4)
         .filter(|low| at[6..].starts_with(b"\\u") && (0xDC00..0xE000).contains(low))?;
     let pair = 0x10000 + ((high.checked_sub(0xD800)? & 0x3FF) << 10) + (low - 0xDC00);
-    Some(Token::char(
+    Some(DecodedEscape::char(
         12,
         char::from_u32(pair).filter(|_| high < 0xDC00)?,
     ))
 }
 
-fn percent(at: &[u8]) -> Option<Token> {
+fn percent(at: &[u8]) -> Option<DecodedEscape> {
     if let Some(byte) = hex(at, 1, 2) {
-        return Some(Token::byte(3, u8::try_from(byte).ok()?));
+        return Some(DecodedEscape::byte(3, u8::try_from(byte).ok()?));
     }
     let old = hex(at, 2, 4).filter(|_| at.get(1) == Some(&b'u'))?;
-    Some(Token::char(6, char::from_u32(old)?))
+    Some(DecodedEscape::char(6, char::from_u32(old)?))
 }
 
-fn tag(at: &[u8]) -> Option<Token> {
+fn tag(at: &[u8]) -> Option<DecodedEscape> {
     let name = 1 + usize::from(at.get(1) == Some(&b'/'));
     at.get(name).filter(|byte| byte.is_ascii_alphabetic())?;
     let end = at
         .iter()
         .take(TAG_BYTES_MAX)
         .position(|&byte| byte == b'>')?;
-    (!at[1..end].contains(&b'<')).then(|| Token::nothing(end + 1))
+    (!at[1..end].contains(&b'<')).then(|| DecodedEscape::empty(end + 1))
 }
 
 /// Longest markup tag that is skipped; a longer one is treated as text.
 const TAG_BYTES_MAX: usize = 128;
 
-fn entity(at: &[u8]) -> Option<Token> {
+fn entity(at: &[u8]) -> Option<DecodedEscape> {
     if at.get(1) == Some(&b'#') {
         let (from, radix) = if matches!(at.get(2), Some(b'x' | b'X')) {
             (3, 16)
@@ -290,12 +290,12 @@ fn entity(at: &[u8]) -> Option<Token> {
         let text = std::str::from_utf8(at.get(from..from + digits)?).ok()?;
         let c = char::from_u32(u32::from_str_radix(text, radix).ok()?)?;
         let closed = usize::from(at.get(from + digits) == Some(&b';'));
-        return Some(Token::char(from + digits + closed, c));
+        return Some(DecodedEscape::char(from + digits + closed, c));
     }
     let (name, byte) = ENTITIES
         .iter()
         .find(|(name, _)| at[1..].starts_with(name.as_bytes()))?;
-    Some(Token::byte(1 + name.len(), *byte))
+    Some(DecodedEscape::byte(1 + name.len(), *byte))
 }
 
 /// Names for the characters that mean something in markup, and for those that secrets like to
@@ -309,14 +309,14 @@ const ENTITIES: &[(&str, u8)] = &[
     ("verbar;", b'|'), ("vert;", b'|'), ("grave;", b'`'), ("Tab;", b'\t'), ("NewLine;", b'\n'),
 ];
 
-fn quoted_printable(at: &[u8]) -> Option<Token> {
+fn quoted_printable(at: &[u8]) -> Option<DecodedEscape> {
     if at[1..].starts_with(b"\r\n") {
-        return Some(Token::nothing(3));
+        return Some(DecodedEscape::empty(3));
     }
     if at.get(1) == Some(&b'\n') {
-        return Some(Token::nothing(2));
+        return Some(DecodedEscape::empty(2));
     }
-    Some(Token::byte(3, u8::try_from(hex(at, 1, 2)?).ok()?))
+    Some(DecodedEscape::byte(3, u8::try_from(hex(at, 1, 2)?).ok()?))
 }
 
 /// The number written with exactly `digits` hex digits at `from`.
@@ -330,19 +330,19 @@ fn hex(at: &[u8], from: usize, digits: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::origin::Origin;
+    use super::super::origin::SourceMap;
     use super::*;
 
-    fn unescaped(escape: Escape, source: &str, reach: usize) -> Option<(Vec<u8>, Origin)> {
+    fn unescaped(escape: Escape, source: &str, reach: usize) -> Option<(Vec<u8>, SourceMap)> {
         let unescaped = Unescaped::new(
             escape,
             source.as_bytes(),
-            &Leads::of(source.as_bytes()),
+            &LeadOffsets::of(source.as_bytes()),
             reach,
         )?;
         let mut bytes = Vec::new();
-        let mut origin = Origin::default();
-        for number in 0..unescaped.windows() {
+        let mut origin = SourceMap::default();
+        for number in 0..unescaped.window_count() {
             unescaped.write(number, &mut bytes);
             unescaped.write(number, &mut origin);
         }

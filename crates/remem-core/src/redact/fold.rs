@@ -10,12 +10,12 @@ use std::sync::LazyLock;
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
 use super::lookalikes::lookalike;
-use super::origin::Origin;
+use super::origin::SourceMap;
 use crate::sabotage;
 
 /// How much a skeleton leaves out. Each level drops everything that the one before it drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
+pub(super) enum FoldLevel {
     /// Drops case, width, accents, look-alikes and invisible characters.
     Tight,
     /// Drops white space as well.
@@ -24,39 +24,39 @@ pub(super) enum Level {
     Bare,
 }
 
-impl Level {
+impl FoldLevel {
     fn keeps(self, c: char) -> bool {
         match self {
-            Level::Tight => true,
-            Level::Dense => !c.is_whitespace(),
-            Level::Bare => c.is_alphanumeric(),
+            FoldLevel::Tight => true,
+            FoldLevel::Dense => !c.is_whitespace(),
+            FoldLevel::Bare => c.is_alphanumeric(),
         }
     }
 
     fn ascii_table(self) -> &'static [u8; 128] {
         match self {
-            Level::Tight => &TIGHT,
-            Level::Dense => &DENSE,
-            Level::Bare => &BARE,
+            FoldLevel::Tight => &TIGHT,
+            FoldLevel::Dense => &DENSE,
+            FoldLevel::Bare => &BARE,
         }
     }
 }
 
-static TIGHT: [u8; 128] = ascii_table(Level::Tight);
-static DENSE: [u8; 128] = ascii_table(Level::Dense);
-static BARE: [u8; 128] = ascii_table(Level::Bare);
+static TIGHT: [u8; 128] = ascii_table(FoldLevel::Tight);
+static DENSE: [u8; 128] = ascii_table(FoldLevel::Dense);
+static BARE: [u8; 128] = ascii_table(FoldLevel::Bare);
 
 /// The skeleton byte of each ASCII character. Zero means "dropped"; NUL itself is a control
 /// character and dropped at every level.
-const fn ascii_table(level: Level) -> [u8; 128] {
+const fn ascii_table(level: FoldLevel) -> [u8; 128] {
     let mut table = [0; 128];
     let mut byte = 0u8;
     while byte < 128 {
         let space = matches!(byte, b'\t'..=b'\r' | b' ');
         let kept = match level {
-            Level::Tight => space || !byte.is_ascii_control(),
-            Level::Dense => !space && !byte.is_ascii_control(),
-            Level::Bare => byte.is_ascii_alphanumeric(),
+            FoldLevel::Tight => space || !byte.is_ascii_control(),
+            FoldLevel::Dense => !space && !byte.is_ascii_control(),
+            FoldLevel::Bare => byte.is_ascii_alphanumeric(),
         };
         if kept {
             table[byte as usize] = byte.to_ascii_lowercase();
@@ -67,7 +67,7 @@ const fn ascii_table(level: Level) -> [u8; 128] {
 }
 
 /// Writes the skeleton of `text` into `out`, replacing what was there.
-pub(super) fn fold_into(text: &str, level: Level, out: &mut Vec<u8>) {
+pub(super) fn fold_into(text: &str, level: FoldLevel, out: &mut Vec<u8>) {
     out.clear();
     out.resize(text.len(), 0);
     let mut rest = text;
@@ -122,22 +122,22 @@ fn ascii_prefix(bytes: &[u8]) -> &[u8] {
 }
 
 /// The skeleton of a short text.
-pub(super) fn folded(text: &str, level: Level) -> Vec<u8> {
+pub(super) fn folded(text: &str, level: FoldLevel) -> Vec<u8> {
     let mut out = Vec::new();
     fold_into(text, level, &mut out);
     out
 }
 
 /// Whether a character contributes to a bare skeleton.
-pub(super) fn is_kept(c: char) -> bool {
+pub(super) fn in_bare_skeleton(c: char) -> bool {
     let mut kept = false;
-    fold_char(c, Level::Bare, &mut |_| kept = true);
+    fold_char(c, FoldLevel::Bare, &mut |_| kept = true);
     kept
 }
 
 /// The range in `text` that each byte of its skeleton comes from.
-pub(super) fn origin(text: &str, level: Level) -> Origin {
-    let mut origin = Origin::default();
+pub(super) fn origin(text: &str, level: FoldLevel) -> SourceMap {
+    let mut origin = SourceMap::default();
     for (at, c) in text.char_indices() {
         let from = (at, at + c.len_utf8());
         fold_char(c, level, &mut |kept| {
@@ -149,7 +149,7 @@ pub(super) fn origin(text: &str, level: Level) -> Origin {
 
 /// The end of the characters from `at` on that combine with the one before: accents and variation
 /// selectors.
-pub(super) fn riders_end(text: &str, at: usize) -> usize {
+pub(super) fn combining_end(text: &str, at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     let riders = rest
         .chars()
@@ -158,7 +158,7 @@ pub(super) fn riders_end(text: &str, at: usize) -> usize {
 }
 
 #[inline]
-fn fold_char(c: char, level: Level, emit: &mut impl FnMut(char)) {
+fn fold_char(c: char, level: FoldLevel, emit: &mut impl FnMut(char)) {
     if c.is_ascii() {
         let folded = level.ascii_table()[c as usize];
         if folded != 0 {
@@ -166,11 +166,13 @@ fn fold_char(c: char, level: Level, emit: &mut impl FnMut(char)) {
         }
         return;
     }
-    match PLANE.entries.get(c as usize) {
-        Some(&NOTHING) => {}
-        Some(&entry) if entry & SEVERAL == 0 => kept_of(entry, level).into_iter().for_each(emit),
+    match BASIC_PLANE.entries.get(c as usize) {
+        Some(&FOLDS_TO_NOTHING) => {}
+        Some(&entry) if entry & FOLDS_TO_SEVERAL == 0 => {
+            kept_of(entry, level).into_iter().for_each(emit)
+        }
         Some(&entry) => {
-            let several = &PLANE.several[(entry & 0xFF_FFFF) as usize..];
+            let several = &BASIC_PLANE.several[(entry & 0xFF_FFFF) as usize..];
             let several = several.iter().take((entry >> 24 & 0xF) as usize);
             several
                 .filter_map(|&one| kept_of(one, level))
@@ -185,20 +187,20 @@ fn fold_char(c: char, level: Level, emit: &mut impl FnMut(char)) {
 }
 
 /// The character of an entry, unless the level drops it.
-fn kept_of(entry: u32, level: Level) -> Option<char> {
+fn kept_of(entry: u32, level: FoldLevel) -> Option<char> {
     let kept = match level {
-        Level::Tight => true,
-        Level::Dense => entry & SPACE == 0,
-        Level::Bare => entry & ALPHANUMERIC != 0,
+        FoldLevel::Tight => true,
+        FoldLevel::Dense => entry & SPACE == 0,
+        FoldLevel::Bare => entry & ALPHANUMERIC != 0,
     };
     char::from_u32(entry & 0x1F_FFFF).filter(|_| kept)
 }
 
 /// What the characters of the basic plane fold to, worked out once: most fold to one character.
-static PLANE: LazyLock<Plane> = LazyLock::new(Plane::new);
-const NOTHING: u32 = 0;
+static BASIC_PLANE: LazyLock<Plane> = LazyLock::new(Plane::new);
+const FOLDS_TO_NOTHING: u32 = 0;
 /// An entry that tells where the characters stand, and how many they are.
-const SEVERAL: u32 = 1 << 31;
+const FOLDS_TO_SEVERAL: u32 = 1 << 31;
 const ALPHANUMERIC: u32 = 1 << 30;
 /// Flag: the folded character is white space.
 const SPACE: u32 = 1 << 29;
@@ -224,7 +226,7 @@ impl Plane {
 
 fn plane_entry(code: u32, several: &mut Vec<u32>) -> u32 {
     let Some(c) = char::from_u32(code) else {
-        return NOTHING;
+        return FOLDS_TO_NOTHING;
     };
     let start = several.len();
     fold_wide(c, &mut |folded| {
@@ -238,9 +240,9 @@ fn plane_entry(code: u32, several: &mut Vec<u32>) -> u32 {
         several.push(entry);
     });
     match several.len() - start {
-        0 => NOTHING,
-        1 => several.pop().unwrap_or(NOTHING),
-        count => SEVERAL | (count as u32) << 24 | start as u32,
+        0 => FOLDS_TO_NOTHING,
+        1 => several.pop().unwrap_or(FOLDS_TO_NOTHING),
+        count => FOLDS_TO_SEVERAL | (count as u32) << 24 | start as u32,
     }
 }
 
@@ -289,7 +291,7 @@ fn is_invisible(c: char) -> bool {
 mod tests {
     use super::*;
 
-    fn check(level: Level, text: &str, expected: &str) {
+    fn check(level: FoldLevel, text: &str, expected: &str) {
         assert_eq!(
             String::from_utf8(folded(text, level)).unwrap(),
             expected,
@@ -299,9 +301,9 @@ mod tests {
 
     #[test]
     fn levels_drop_step_by_step() {
-        check(Level::Tight, "Ab c\n-D\u{0}\u{7}e", "ab c\n-de");
-        check(Level::Dense, "Ab c\n-D\u{0}\u{7}e", "abc-de");
-        check(Level::Bare, "Ab c\n-D\u{0}\u{7}e_🔑", "abcde");
+        check(FoldLevel::Tight, "Ab c\n-D\u{0}\u{7}e", "ab c\n-de");
+        check(FoldLevel::Dense, "Ab c\n-D\u{0}\u{7}e", "abc-de");
+        check(FoldLevel::Bare, "Ab c\n-D\u{0}\u{7}e_🔑", "abcde");
     }
 
     #[test]
@@ -318,19 +320,19 @@ mod tests {
             "a\u{301}b\u{308}c1",
             "ábc1",
         ] {
-            check(Level::Tight, disguised, "abc1");
+            check(FoldLevel::Tight, disguised, "abc1");
         }
-        check(Level::Tight, "Straße", "strasse");
-        check(Level::Tight, "STRASSE", "strasse");
-        check(Level::Tight, "ﬁ ‐ “x”", "fi - \"x\"");
-        check(Level::Bare, "秘密の鍵パ", "秘密の鍵ハ");
-        check(Level::Bare, "秘密の鍵ハ\u{309A}", "秘密の鍵ハ");
+        check(FoldLevel::Tight, "Straße", "strasse");
+        check(FoldLevel::Tight, "STRASSE", "strasse");
+        check(FoldLevel::Tight, "ﬁ ‐ “x”", "fi - \"x\"");
+        check(FoldLevel::Bare, "秘密の鍵パ", "秘密の鍵ハ");
+        check(FoldLevel::Bare, "秘密の鍵ハ\u{309A}", "秘密の鍵ハ");
     }
 
     #[test]
     fn the_fold_of_the_whole_is_the_sum_of_its_characters() {
         let text = "x\u{301}É ﷺ-ßﬁ\u{200D}Ж🔑ｱ9";
-        for level in [Level::Tight, Level::Dense, Level::Bare] {
+        for level in [FoldLevel::Tight, FoldLevel::Dense, FoldLevel::Bare] {
             let parts: Vec<u8> = text
                 .chars()
                 .flat_map(|c| folded(&c.to_string(), level))
@@ -342,31 +344,31 @@ mod tests {
     #[test]
     fn a_character_folds_to_a_few() {
         for c in (0x80..=0x10_FFFF).filter_map(char::from_u32) {
-            let skeleton = String::from_utf8(folded(&c.to_string(), Level::Tight)).unwrap();
+            let skeleton = String::from_utf8(folded(&c.to_string(), FoldLevel::Tight)).unwrap();
             let count = skeleton.chars().count();
             assert!(count <= 8, "{:x} folds to {count}", c as u32);
         }
         let text = "ﷺ".repeat(1000);
-        let skeleton = folded(&text, Level::Bare);
+        let skeleton = folded(&text, FoldLevel::Bare);
         assert!(skeleton.len() <= 6 * text.len(), "{}", skeleton.len());
-        check(Level::Tight, "㌖㏒", "キロメートルlog");
+        check(FoldLevel::Tight, "㌖㏒", "キロメートルlog");
     }
 
     #[test]
     fn ranges_come_back_on_character_boundaries() {
         let text = "zz ＡＢ\u{200B}ß x";
-        let skeleton = folded(text, Level::Bare);
+        let skeleton = folded(text, FoldLevel::Bare);
         assert_eq!(skeleton, b"zzabssx");
-        let origin = origin(text, Level::Bare);
+        let origin = origin(text, FoldLevel::Bare);
         assert_eq!(origin.0.len(), skeleton.len());
-        let texts = [0..2, 2..6, 4..5, 6..7].map(|range| &text[origin.of(&range)]);
+        let texts = [0..2, 2..6, 4..5, 6..7].map(|range| &text[origin.source_range(&range)]);
         assert_eq!(texts, ["zz", "ＡＢ\u{200B}ß", "ß", "x"]);
     }
 
     #[test]
     fn riders_are_the_accents_after_a_position() {
-        assert_eq!(riders_end("e\u{301}\u{FE0F}x", 1), 6);
-        assert_eq!(riders_end("ex", 1), 1);
-        assert_eq!(riders_end("e", 1), 1);
+        assert_eq!(combining_end("e\u{301}\u{FE0F}x", 1), 6);
+        assert_eq!(combining_end("ex", 1), 1);
+        assert_eq!(combining_end("e", 1), 1);
     }
 }

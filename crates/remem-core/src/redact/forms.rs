@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use zeroize::Zeroizing;
 
-use super::fold::{Level, folded, is_kept};
-use super::random::{class_changes, is_telling_part};
+use super::fold::{FoldLevel, folded, in_bare_skeleton};
+use super::random::{class_changes, is_distinctive_part};
 use super::value::FLOOR_CHARS;
 use crate::sabotage;
 
@@ -26,20 +26,20 @@ const SWAPPED: [&str; 3] = ["aeiolst", "aeiost", "aeio"];
 const SWAPPED_BYTES_MAX: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum FormPart {
     Whole,
     /// The whole value with its punctuation: for values that have little else.
     Punctuated,
     /// The value reversed, encoded by rot13, or with digits for the letters that look like them.
-    Mirror,
+    Disguised,
     Head,
     Tail,
 }
 
 /// The value and part of it that a skeleton needle represents, and the data to judge a match of it.
-pub(super) struct Form {
+pub(super) struct SkeletonForm {
     pub(super) value: usize,
-    part: Part,
+    part: FormPart,
     /// The needle itself; it moves to the scanner.
     bare: Zeroizing<Vec<u8>>,
     /// Skeleton of the same stretch that drops less than `dense`.
@@ -50,28 +50,28 @@ pub(super) struct Form {
     pub(super) chars: usize,
     /// The stretch mixes cases, digits or scripts more than once: not a word with a number after
     /// it.
-    strong: bool,
+    is_mixed: bool,
     /// The stretch is letters of one case with punctuation between: spaces in its place make it
     /// ordinary text.
-    wordy: bool,
+    is_wordy: bool,
     /// The bare skeleton of the rest of the value: what follows a head or precedes a tail.
     rest: Zeroizing<Vec<u8>>,
     /// The punctuation before and after the value's letters and digits, which a skeleton match
     /// leaves out.
-    edges: (Zeroizing<String>, Zeroizing<String>),
+    outer_punctuation: (Zeroizing<String>, Zeroizing<String>),
 }
 
-impl Form {
+impl SkeletonForm {
     /// The form for the whole value as registered.
-    pub(super) fn whole(value: usize, text: &str) -> Form {
-        Form::new(value, Part::Whole, text, "")
+    pub(super) fn whole(value: usize, text: &str) -> SkeletonForm {
+        SkeletonForm::new(value, FormPart::Whole, text, "")
     }
 
     /// The form with its punctuation kept in the needle, so that a match has none left to take in.
-    pub(super) fn punctuated(self) -> Form {
-        Form {
-            part: Part::Punctuated,
-            edges: Default::default(),
+    pub(super) fn punctuated(self) -> SkeletonForm {
+        SkeletonForm {
+            part: FormPart::Punctuated,
+            outer_punctuation: Default::default(),
             ..self
         }
     }
@@ -81,29 +81,29 @@ impl Form {
         std::mem::take(&mut self.bare)
     }
 
-    fn new(value: usize, part: Part, text: &str, rest: &str) -> Form {
-        let start_trimmed = text.trim_start_matches(|c| !is_kept(c));
-        let trimmed = start_trimmed.trim_end_matches(|c| !is_kept(c));
+    fn new(value: usize, part: FormPart, text: &str, rest: &str) -> SkeletonForm {
+        let start_trimmed = text.trim_start_matches(|c| !in_bare_skeleton(c));
+        let trimmed = start_trimmed.trim_end_matches(|c| !in_bare_skeleton(c));
         let before = &text[..text.len() - start_trimmed.len()];
         let after = &start_trimmed[trimmed.len()..];
         // A head or tail ends in the middle of the value, where punctuation is no edge.
-        let compared = if matches!(part, Part::Head | Part::Tail) {
+        let compared = if matches!(part, FormPart::Head | FormPart::Tail) {
             trimmed
         } else {
             text
         };
-        Form {
+        SkeletonForm {
             value,
             part,
-            bare: Zeroizing::new(folded(text, Level::Bare)),
-            tight: Zeroizing::new(folded(compared, Level::Tight)),
-            dense: Zeroizing::new(folded(compared, Level::Dense)),
-            chars: text.chars().filter(|&c| is_kept(c)).count(),
-            strong: class_changes(text) >= 3,
-            wordy: class_changes(text) == 0
+            bare: Zeroizing::new(folded(text, FoldLevel::Bare)),
+            tight: Zeroizing::new(folded(compared, FoldLevel::Tight)),
+            dense: Zeroizing::new(folded(compared, FoldLevel::Dense)),
+            chars: text.chars().filter(|&c| in_bare_skeleton(c)).count(),
+            is_mixed: class_changes(text) >= 3,
+            is_wordy: class_changes(text) == 0
                 && !text.contains(|c: char| c.is_whitespace() || c.is_numeric()),
-            rest: Zeroizing::new(folded(rest, Level::Bare)),
-            edges: (
+            rest: Zeroizing::new(folded(rest, FoldLevel::Bare)),
+            outer_punctuation: (
                 Zeroizing::new(before.to_owned()),
                 Zeroizing::new(after.to_owned()),
             ),
@@ -111,9 +111,9 @@ impl Form {
     }
 
     /// The range to hide for a match of the needle, or `None` if the match is rejected.
-    pub(super) fn judge(&self, text: &str, range: Range<usize>) -> Option<Range<usize>> {
-        let grown = self.grow(text, range.clone());
-        let compared = if matches!(self.part, Part::Head | Part::Tail) {
+    pub(super) fn accepted_range(&self, text: &str, range: Range<usize>) -> Option<Range<usize>> {
+        let grown = self.extend(text, range.clone());
+        let compared = if matches!(self.part, FormPart::Head | FormPart::Tail) {
             range
         } else {
             grown.clone()
@@ -125,37 +125,43 @@ impl Form {
     /// value: the less the text looks like the value as registered, the more letters and digits
     /// must agree.
     fn accepts(&self, found: &str) -> bool {
-        let same_but_case = || folded(found, Level::Tight) == *self.tight;
-        let same_but_space = || folded(found, Level::Dense) == *self.dense;
+        let same_but_case = || folded(found, FoldLevel::Tight) == *self.tight;
+        let same_but_space = || folded(found, FoldLevel::Dense) == *self.dense;
         match self.part {
-            Part::Whole if self.wordy && reads_as_words(found) => false,
-            Part::Whole if self.chars >= 16 => true,
-            Part::Whole if self.strong && self.chars >= 12 => true,
-            Part::Whole if self.strong || self.chars >= 12 => same_but_case() || same_but_space(),
-            Part::Whole => same_but_case(),
-            Part::Punctuated => true,
-            Part::Mirror => {
-                (self.strong || self.chars >= 12) && (self.chars >= 16 || same_but_space())
+            FormPart::Whole if self.is_wordy && reads_as_words(found) => false,
+            FormPart::Whole if self.chars >= 16 => true,
+            FormPart::Whole if self.is_mixed && self.chars >= 12 => true,
+            FormPart::Whole if self.is_mixed || self.chars >= 12 => {
+                same_but_case() || same_but_space()
             }
-            Part::Head | Part::Tail => self.chars >= 12 || same_but_space(),
+            FormPart::Whole => same_but_case(),
+            FormPart::Punctuated => true,
+            FormPart::Disguised => {
+                (self.is_mixed || self.chars >= 12) && (self.chars >= 16 || same_but_space())
+            }
+            FormPart::Head | FormPart::Tail => self.chars >= 12 || same_but_space(),
         }
     }
 
     /// Extends a match to what belongs to the value beyond it: the punctuation around a whole
     /// value, and the text after a head or before a tail as long as it continues as the value does.
-    fn grow(&self, text: &str, range: Range<usize>) -> Range<usize> {
+    fn extend(&self, text: &str, range: Range<usize>) -> Range<usize> {
         let before = &text[..range.start];
         let after = &text[range.end..];
         match self.part {
-            Part::Head => range.start..range.end + agreeing_len(after.chars(), &self.rest, true),
-            Part::Tail => {
+            FormPart::Head => {
+                range.start..range.end + agreeing_len(after.chars(), &self.rest, true)
+            }
+            FormPart::Tail => {
                 range.start - agreeing_len(before.chars().rev(), &self.rest, false)..range.end
             }
             _ => {
                 let start = before
-                    .strip_suffix(self.edges.0.as_str())
+                    .strip_suffix(self.outer_punctuation.0.as_str())
                     .map_or(range.start, str::len);
-                let after = after.strip_prefix(self.edges.1.as_str()).unwrap_or(after);
+                let after = after
+                    .strip_prefix(self.outer_punctuation.1.as_str())
+                    .unwrap_or(after);
                 start..text.len() - after.len()
             }
         }
@@ -185,7 +191,7 @@ fn agreeing_len(chars: impl Iterator<Item = char>, mut rest: &[u8], from_start: 
     let mut read = 0;
     let mut agreeing = 0;
     for c in chars {
-        let skeleton = folded(c.encode_utf8(&mut [0; 4]), Level::Bare);
+        let skeleton = folded(c.encode_utf8(&mut [0; 4]), FoldLevel::Bare);
         let left = if from_start {
             rest.strip_prefix(&skeleton[..])
         } else {
@@ -204,15 +210,15 @@ fn agreeing_len(chars: impl Iterator<Item = char>, mut rest: &[u8], from_start: 
 }
 
 /// The skeleton forms of a value that has enough letters and digits.
-pub(super) fn forms_of(number: usize, value: &str, whole: Form) -> Vec<Form> {
+pub(super) fn skeleton_forms(number: usize, value: &str, whole: SkeletonForm) -> Vec<SkeletonForm> {
     let reversed = Zeroizing::new(value.chars().rev().collect::<String>());
     let turned = Zeroizing::new(value.chars().map(rot13).collect::<String>());
     let mut forms = vec![
-        Form::new(number, Part::Mirror, &reversed, ""),
-        Form::new(number, Part::Mirror, &turned, ""),
+        SkeletonForm::new(number, FormPart::Disguised, &reversed, ""),
+        SkeletonForm::new(number, FormPart::Disguised, &turned, ""),
     ];
     for swapped in swaps_of(value) {
-        let swapped = Form::new(number, Part::Mirror, &swapped, "");
+        let swapped = SkeletonForm::new(number, FormPart::Disguised, &swapped, "");
         if forms.iter().all(|form| form.bare != swapped.bare) {
             forms.push(swapped);
         }
@@ -220,13 +226,18 @@ pub(super) fn forms_of(number: usize, value: &str, whole: Form) -> Vec<Form> {
     // A palindrome needs no mirror, nor does a value without such letters.
     forms.retain(|mirror| mirror.bare != whole.bare);
     forms.push(whole);
-    if let Some(end) = telling_head(value) {
-        forms.push(Form::new(number, Part::Head, &value[..end], &value[end..]));
-    }
-    if let Some(start) = telling_tail(value) {
-        forms.push(Form::new(
+    if let Some(end) = identifying_head(value) {
+        forms.push(SkeletonForm::new(
             number,
-            Part::Tail,
+            FormPart::Head,
+            &value[..end],
+            &value[end..],
+        ));
+    }
+    if let Some(start) = identifying_tail(value) {
+        forms.push(SkeletonForm::new(
+            number,
+            FormPart::Tail,
             &value[start..],
             &value[..start],
         ));
@@ -236,18 +247,18 @@ pub(super) fn forms_of(number: usize, value: &str, whole: Form) -> Vec<Form> {
 }
 
 /// Byte length of the shortest head that is at least half of the value and identifies it.
-fn telling_head(value: &str) -> Option<usize> {
+fn identifying_head(value: &str) -> Option<usize> {
     let ends: Vec<usize> = value.char_indices().map(|(at, _)| at).skip(1).collect();
     let half = value.chars().count().div_ceil(2);
     ends.into_iter()
         .skip(half - 1)
         .take(PART_STEPS_MAX)
-        .find(|&end| is_telling(value, &value[..end]))
+        .find(|&end| identifies_value(value, &value[..end]))
 }
 
 /// Byte offset at which the shortest tail starts that is at least half of the value and identifies
 /// it.
-fn telling_tail(value: &str) -> Option<usize> {
+fn identifying_tail(value: &str) -> Option<usize> {
     let half = value.chars().count().div_ceil(2);
     let starts = value
         .char_indices()
@@ -257,11 +268,11 @@ fn telling_tail(value: &str) -> Option<usize> {
         .take(PART_STEPS_MAX);
     starts
         .take_while(|&start| start > 0)
-        .find(|&start| is_telling(value, &value[start..]))
+        .find(|&start| identifies_value(value, &value[start..]))
 }
 
 /// Whether a head or tail identifies its value well enough to be hidden on its own.
-fn is_telling(value: &str, part: &str) -> bool {
+fn identifies_value(value: &str, part: &str) -> bool {
     let weight: usize = part
         .chars()
         .map(|c| if c >= '\u{800}' { 2 } else { 1 })
@@ -271,7 +282,7 @@ fn is_telling(value: &str, part: &str) -> bool {
         .filter(|word| word.len() >= 3 && word.chars().all(char::is_alphabetic))
         .count();
     let phrase = words >= PHRASE_WORDS_MIN && part.chars().count() >= PHRASE_PART_CHARS_MIN;
-    weight >= PART_WEIGHT_MIN && (phrase || is_telling_part(part))
+    weight >= PART_WEIGHT_MIN && (phrase || is_distinctive_part(part))
 }
 
 /// The value with digits for letters: for all of a set, or for those in lower case alone.

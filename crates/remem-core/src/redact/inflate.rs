@@ -4,7 +4,7 @@
 use flate2::{Decompress, FlushDecompress, Status};
 
 /// The offsets at which gzip or zlib data may begin, by its first bytes.
-pub(super) fn starts(layer: &[u8]) -> impl Iterator<Item = usize> {
+pub(super) fn possible_starts(layer: &[u8]) -> impl Iterator<Item = usize> {
     let possible = layer
         .iter()
         .enumerate()
@@ -20,30 +20,30 @@ pub(super) fn starts(layer: &[u8]) -> impl Iterator<Item = usize> {
 
 /// Packed data that is unpacked as it is read. Truncated or damaged data still yields the bytes
 /// before the fault, so an error only ends the stream.
-pub(super) struct Stream<'p> {
+pub(super) struct PackedStream<'p> {
     packed: &'p [u8],
     used: usize,
     header: usize,
     state: Decompress,
-    end: Option<End>,
+    end: Option<InflateEnd>,
 }
 
 /// How a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum InflateEnd {
     /// With the end mark of its format.
-    Whole,
+    Complete,
     /// The input ended before the end mark.
-    Cut,
+    Truncated,
     /// The bytes that followed are no packed data.
     Damaged,
 }
 
-impl<'p> Stream<'p> {
+impl<'p> PackedStream<'p> {
     /// Opens the data at an offset that `possible_starts` gave.
-    pub(super) fn new(packed: &'p [u8]) -> Stream<'p> {
+    pub(super) fn new(packed: &'p [u8]) -> PackedStream<'p> {
         let header = header_len(packed);
-        Stream {
+        PackedStream {
             packed,
             used: header.min(packed.len()),
             header,
@@ -54,20 +54,20 @@ impl<'p> Stream<'p> {
     }
 
     /// The length of the header, which was examined to find the packed data behind it.
-    pub(super) fn header(&self) -> usize {
+    pub(super) fn header_bytes(&self) -> usize {
         self.header
     }
 
     /// How the stream ended, or `None` if it has not.
-    pub(super) fn end(&self) -> Option<End> {
+    pub(super) fn end(&self) -> Option<InflateEnd> {
         self.end
     }
 
     /// The number of packed bytes read so far, with the checksum at the end.
     pub(super) fn used(&self) -> usize {
         let checks = match (self.end, self.packed) {
-            (Some(End::Whole), [0x1F, ..]) => 8,
-            (Some(End::Whole), _) => 4,
+            (Some(InflateEnd::Complete), [0x1F, ..]) => 8,
+            (Some(InflateEnd::Complete), _) => 4,
             _ => 0,
         };
         (self.used + checks).min(self.packed.len())
@@ -86,9 +86,11 @@ impl<'p> Stream<'p> {
                 .decompress_vec(packed, out, FlushDecompress::None);
             self.used += (self.state.total_in() - read) as usize;
             self.end = match status {
-                Ok(Status::StreamEnd) => Some(End::Whole),
-                Err(_) => Some(End::Damaged),
-                Ok(_) if self.state.total_in() == read && out.len() == written => Some(End::Cut),
+                Ok(Status::StreamEnd) => Some(InflateEnd::Complete),
+                Err(_) => Some(InflateEnd::Damaged),
+                Ok(_) if self.state.total_in() == read && out.len() == written => {
+                    Some(InflateEnd::Truncated)
+                }
                 Ok(_) => None,
             };
         }
@@ -143,9 +145,9 @@ mod tests {
         bytes
     }
 
-    fn unpacked(layer: &[u8]) -> Option<(Vec<u8>, End)> {
-        let start = starts(layer).next()?;
-        let mut stream = Stream::new(&layer[start..]);
+    fn unpacked(layer: &[u8]) -> Option<(Vec<u8>, InflateEnd)> {
+        let start = possible_starts(layer).next()?;
+        let mut stream = PackedStream::new(&layer[start..]);
         let mut out = Vec::new();
         while stream.read(5, &mut out) {}
         Some((out, stream.end()?))
@@ -156,10 +158,10 @@ mod tests {
         for gzip in [true, false] {
             let packed = packed(b"hello hello", gzip);
             let layer = [b"..", &packed[..], b"tail"].concat();
-            let expected = (b"hello hello".to_vec(), End::Whole);
+            let expected = (b"hello hello".to_vec(), InflateEnd::Complete);
             assert_eq!(unpacked(&layer), Some(expected), "gzip {gzip}");
             let cut = unpacked(&layer[..packed.len() - 10]).map(|(_, end)| end);
-            assert_eq!(cut, Some(End::Cut), "gzip {gzip}");
+            assert_eq!(cut, Some(InflateEnd::Truncated), "gzip {gzip}");
         }
     }
 
@@ -175,14 +177,14 @@ mod tests {
             .unwrap();
         assert_eq!(
             unpacked(&bytes),
-            Some((b"hello hello".to_vec(), End::Whole))
+            Some((b"hello hello".to_vec(), InflateEnd::Complete))
         );
     }
 
     #[test]
     fn as_much_is_unpacked_as_was_asked_for() {
         let bomb = packed(&vec![b'a'; 50 << 20], true);
-        let mut stream = Stream::new(&bomb);
+        let mut stream = PackedStream::new(&bomb);
         let mut out = Vec::new();
         assert!(stream.read(1000, &mut out) && out.len() < 3000 && stream.end().is_none());
         assert!(stream.used() < bomb.len());
@@ -192,13 +194,16 @@ mod tests {
     fn rubbish_gives_nothing() {
         assert_eq!(
             unpacked(b"\x1f\x8b\x08\x00\0\0\0\0\0\0\xFF\xFF"),
-            Some((Vec::new(), End::Damaged))
+            Some((Vec::new(), InflateEnd::Damaged))
         );
         assert_eq!(
             unpacked(b"\x1f\x8b\x08rubbish"),
-            Some((Vec::new(), End::Cut))
+            Some((Vec::new(), InflateEnd::Truncated))
         );
-        assert_eq!(unpacked(b"x\x9c"), Some((Vec::new(), End::Cut)));
+        assert_eq!(
+            unpacked(b"x\x9c"),
+            Some((Vec::new(), InflateEnd::Truncated))
+        );
         assert_eq!(unpacked(b""), None);
     }
 }

@@ -1,11 +1,11 @@
 //! Owns the decoding of text that cannot be seen: tag characters and variation selectors. It may
 //! not search; it reports where every byte came from.
 
-use super::origin::{BREAK, Sink};
+use super::origin::{BREAK, DecodedSink};
 
 /// Writes the text that invisible characters encode: tag characters encode ASCII, variation
 /// selectors bytes. Each visible stretch between them becomes one break.
-pub(super) fn write_invisible(layer: &[u8], sink: &mut impl Sink) {
+pub(super) fn write_invisible(layer: &[u8], sink: &mut impl DecodedSink) {
     if layer.is_ascii() || (!layer.contains(&0xF3) && !layer.contains(&0xEF)) {
         return;
     }

@@ -26,10 +26,10 @@ const REFUSED: &str = "the reference contains a secret";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Request {
+struct RedactionRequest {
     id: String,
     #[serde(default)]
-    secrets: Vec<Secret>,
+    secrets: Vec<RequestSecret>,
     #[serde(default)]
     channel: Channel,
     content: Option<String>,
@@ -40,7 +40,7 @@ struct Request {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Secret {
+struct RequestSecret {
     secret_id: String,
     secret: String,
 }
@@ -76,7 +76,7 @@ enum Merge {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Answer<'a> {
+enum RedactionReply<'a> {
     Output {
         id: &'a str,
         output: String,
@@ -94,8 +94,9 @@ enum Answer<'a> {
 }
 
 /// Answers one request line.
-pub fn answer(line: &str) -> Result<String, JsonlError> {
-    let request: Request = serde_json::from_str(line).map_err(|_| JsonlError::Malformed)?;
+pub fn handle_line(line: &str) -> Result<String, JsonlError> {
+    let request: RedactionRequest =
+        serde_json::from_str(line).map_err(|_| JsonlError::Malformed)?;
     let secrets = request
         .secrets
         .into_iter()
@@ -103,10 +104,10 @@ pub fn answer(line: &str) -> Result<String, JsonlError> {
     let redactor = Redactor::new(secrets);
     let id = &request.id;
     let answer = match (request.content, request.parts) {
-        (_, Some(parts)) => answer_parts(&redactor, id, &parts, request.merge),
+        (_, Some(parts)) => clean_parts(&redactor, id, &parts, request.merge),
         (Some(content), None) => match clean_channel(&redactor, request.channel, &content) {
-            Some(output) => Answer::Output { id, output },
-            None => Answer::Rejected {
+            Some(output) => RedactionReply::Output { id, output },
+            None => RedactionReply::Rejected {
                 id,
                 rejected: true,
                 error: REFUSED,
@@ -122,7 +123,7 @@ fn clean_channel(redactor: &Redactor, channel: Channel, content: &str) -> Option
     let clean = |text: &str| redactor.clean(text, ShapePolicy::Redact).text.into_string();
     match channel {
         Channel::Ref => {
-            (!redactor.touches(content, ShapePolicy::Redact)).then(|| content.to_owned())
+            (!redactor.has_findings(content, ShapePolicy::Redact)).then(|| content.to_owned())
         }
         Channel::Metadata => Some(match serde_json::from_str(content) {
             Ok(json) => redactor.clean_json(json, ShapePolicy::Redact).to_string(),
@@ -133,12 +134,12 @@ fn clean_channel(redactor: &Redactor, channel: Channel, content: &str) -> Option
 }
 
 /// Cleans each part on its own, a refused one to an empty text, then joins and cleans the result.
-fn answer_parts<'a>(
+fn clean_parts<'a>(
     redactor: &Redactor,
     id: &'a str,
     parts: &[RequestPart],
     merge: Merge,
-) -> Answer<'a> {
+) -> RedactionReply<'a> {
     let cleaned = parts
         .iter()
         .map(|part| clean_channel(redactor, part.channel, &part.content).unwrap_or_default());
@@ -155,7 +156,7 @@ fn answer_parts<'a>(
             .text
             .into_string()
     });
-    Answer::Parts {
+    RedactionReply::Parts {
         id,
         outputs,
         merged,
@@ -172,7 +173,7 @@ mod tests {
         request["id"] = json!("1");
         request["secrets"] = json!([{"secretId": "k", "secret": "hunter2-hunter2"}]);
         let mut answer: Value =
-            serde_json::from_str(&answer(&request.to_string()).unwrap()).unwrap();
+            serde_json::from_str(&handle_line(&request.to_string()).unwrap()).unwrap();
         assert_eq!(answer["id"].take(), "1");
         answer.as_object_mut().unwrap().remove("id");
         assert_eq!(answer, expected, "{request}");
@@ -223,9 +224,9 @@ mod tests {
 
     #[test]
     fn errors_do_not_echo() {
-        assert_eq!(answer("hunter2-hunter2"), Err(JsonlError::Malformed));
+        assert_eq!(handle_line("hunter2-hunter2"), Err(JsonlError::Malformed));
         assert_eq!(
-            answer(r#"{"id":"1","channel":"content"}"#),
+            handle_line(r#"{"id":"1","channel":"content"}"#),
             Err(JsonlError::Empty)
         );
     }

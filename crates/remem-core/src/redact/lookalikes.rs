@@ -5,8 +5,8 @@
 
 /// The ASCII character, in lower case, that a reader would take `c` for.
 pub(super) fn lookalike(c: char) -> Option<char> {
-    if let Ok(found) = TWINS.binary_search_by_key(&c, |&(from, _)| from) {
-        return Some(TWINS[found].1);
+    if let Ok(found) = LOOKALIKES.binary_search_by_key(&c, |&(from, _)| from) {
+        return Some(LOOKALIKES[found].1);
     }
     LETTER_BLOCKS
         .iter()
@@ -20,7 +20,7 @@ const LETTER_BLOCKS: [u32; 3] = [0x1F150, 0x1F170, 0x1F1E6];
 
 /// Each character with the ASCII character that it looks like, sorted by the first column.
 #[rustfmt::skip]
-const TWINS: &[(char, char)] = &[
+const LOOKALIKES: &[(char, char)] = &[
     // Latin extensions and small capitals.
     ('ı', 'i'), ('ȷ', 'j'), ('ɑ', 'a'), ('ɡ', 'g'), ('ɢ', 'g'), ('ɩ', 'i'), ('ɪ', 'i'), ('ɴ', 'n'), ('ʀ', 'r'), ('ʏ', 'y'),
     ('ʙ', 'b'), ('ʜ', 'h'), ('ʟ', 'l'),
@@ -54,12 +54,12 @@ mod tests {
     #[test]
     fn the_table_is_sorted_and_maps_to_lower_case_ascii() {
         assert!(
-            TWINS.windows(2).all(|pair| pair[0].0 < pair[1].0),
+            LOOKALIKES.windows(2).all(|pair| pair[0].0 < pair[1].0),
             "{:?}",
-            TWINS.windows(2).find(|p| p[0].0 >= p[1].0)
+            LOOKALIKES.windows(2).find(|p| p[0].0 >= p[1].0)
         );
         assert!(
-            TWINS
+            LOOKALIKES
                 .iter()
                 .all(|(from, to)| !from.is_ascii() && to.is_ascii() && !to.is_ascii_uppercase())
         );

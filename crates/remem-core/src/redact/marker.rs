@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::random::is_telling_part;
+use super::random::is_distinctive_part;
 
 /// How a marker begins; `]` ends it.
 const OPEN: &str = "[REDACTED:";
@@ -19,21 +19,21 @@ const SHAPE_PREFIX: &str = "shape-";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Marker {
     /// The range of the marker, brackets included.
-    pub(super) whole: Range<usize>,
+    pub(super) range: Range<usize>,
     /// The range of the id between the brackets.
     pub(super) id: Range<usize>,
 }
 
 // Wider than what we write: markers of older releases and other hosts are kept as well.
 static MARKER: LazyLock<Regex> =
-    LazyLock::new(|| constant(r#"\[REDACTED:([^\[\]<>"\x00-\x1F\x7F]{1,64})\]"#));
+    LazyLock::new(|| constant_regex(r#"\[REDACTED:([^\[\]<>"\x00-\x1F\x7F]{1,64})\]"#));
 static FOREIGN: LazyLock<Regex> = LazyLock::new(|| {
-    constant(
+    constant_regex(
         r#"<REDACTED:([^\[\]<>"\x00-\x1F\x7F]{1,256})>|\[BYOK:([^\[\]<>"\x00-\x1F\x7F]{1,256})\]"#,
     )
 });
 
-fn constant(pattern: &str) -> Regex {
+fn constant_regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern compiles")
 }
 
@@ -53,7 +53,7 @@ pub(super) fn find_all(text: &str) -> Vec<Marker> {
     found
         .filter_map(|c| {
             Some(Marker {
-                whole: c.get(0)?.range(),
+                range: c.get(0)?.range(),
                 id: c.get(1)?.range(),
             })
         })
@@ -80,7 +80,7 @@ pub(super) fn generic_ids(number: usize) -> [String; 2] {
 }
 
 /// Rewrites placeholders of other notations as markers; `None` when there is none.
-pub(super) fn canonical(text: &str, is_clean: impl Fn(&str) -> bool) -> Option<String> {
+pub(super) fn rewrite_foreign(text: &str, is_clean: impl Fn(&str) -> bool) -> Option<String> {
     if !FOREIGN.is_match(text) {
         return None;
     }
@@ -90,7 +90,7 @@ pub(super) fn canonical(text: &str, is_clean: impl Fn(&str) -> bool) -> Option<S
             .or(found.get(2))
             .map_or("", |label| label.as_str());
         // A label is kept for the reader, but only if it cannot itself be the credential.
-        let keep = is_fit_id(label) && !is_telling_part(label) && is_clean(label);
+        let keep = is_fit_id(label) && !is_distinctive_part(label) && is_clean(label);
         write(if keep { label } else { "placeholder" })
     });
     Some(rewritten.into_owned())
@@ -154,14 +154,14 @@ mod tests {
                 "x [REDACTED:placeholder] [REDACTED:db] y",
             ),
         ] {
-            assert_eq!(canonical(text, clean).as_deref(), Some(expected));
+            assert_eq!(rewrite_foreign(text, clean).as_deref(), Some(expected));
         }
         assert_eq!(
-            canonical("[BYOK:] <REDACTED> <REDACTED:a[b> [REDACTED:x]", clean),
+            rewrite_foreign("[BYOK:] <REDACTED> <REDACTED:a[b> [REDACTED:x]", clean),
             None
         );
         assert_eq!(
-            canonical("[BYOK:team-key]", |_| false).as_deref(),
+            rewrite_foreign("[BYOK:team-key]", |_| false).as_deref(),
             Some("[REDACTED:placeholder]")
         );
     }

@@ -16,6 +16,7 @@
 //! Not found are values cut into pieces below half, spelled out, hashed, or encoded in ways that
 //! `layers` does not know. The text around a match is never rewritten.
 
+mod alphabets;
 mod bases;
 mod budget;
 mod clean;
@@ -34,7 +35,6 @@ mod needles;
 mod origin;
 mod packed;
 mod random;
-mod runs;
 mod scan;
 mod shapes;
 mod stretch;
@@ -62,10 +62,10 @@ const SEARCH_VERSION: u32 = 2;
 /// Cleans text of a set of registered values and of secret shapes. Cloning is cheap.
 #[derive(Clone)]
 pub struct Redactor {
-    inner: Arc<Inner>,
+    inner: Arc<RedactorInner>,
 }
 
-struct Inner {
+struct RedactorInner {
     needles: Needles,
     /// The marker id of each value, checked to be safe to show.
     ids: Vec<String>,
@@ -90,7 +90,7 @@ impl Redactor {
         let needles = Needles::new(kept.iter().map(SecretValue::plain));
         let ids = safe_ids(&needles, &kept);
         Redactor {
-            inner: Arc::new(Inner {
+            inner: Arc::new(RedactorInner {
                 needles,
                 ids,
                 values: kept,
@@ -152,8 +152,8 @@ impl Redactor {
 
     /// Whether `clean` would change the text or, under `Flag`, report a shape. For refs and ids,
     /// which are refused and not rewritten.
-    pub fn touches(&self, text: &str, shapes: ShapePolicy) -> bool {
-        self.cleaner(shapes, false).touches(text)
+    pub fn has_findings(&self, text: &str, shapes: ShapePolicy) -> bool {
+        self.cleaner(shapes, false).has_findings(text)
     }
 
     fn cleaner(&self, shapes: ShapePolicy, derived: bool) -> Cleaner<'_> {

@@ -6,29 +6,29 @@ use std::ops::Range;
 use zeroize::Zeroizing;
 
 use super::bases::base_forms;
-use super::fold::{self, Level, folded, riders_end};
-use super::forms::{Form, forms_of};
+use super::fold::{self, FoldLevel, combining_end, folded};
+use super::forms::{SkeletonForm, skeleton_forms};
 use super::json_forms::json_forms;
 use super::scan::{Scanner, WINDOW};
 use super::value::FLOOR_CHARS;
 
 /// In place of a value's number: the range could not be examined, so it must not be stored.
-pub(super) const UNREAD: usize = usize::MAX;
+pub(super) const UNEXAMINED: usize = usize::MAX;
 /// In place of a value's number: packed data that ends where the layer does. It is no occurrence of
 /// a value; it makes a search in windows examine this data again.
-pub(super) const CUT: usize = usize::MAX - 1;
+pub(super) const TRUNCATED: usize = usize::MAX - 1;
 
 /// An occurrence of a registered value in some layer of text; `value` is the value's number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hit {
+pub(super) struct ValueHit {
     pub(super) range: Range<usize>,
     pub(super) value: usize,
 }
 
-impl Hit {
+impl ValueHit {
     /// The same value at another range: a hit in a decoded layer, seen from the layer around it.
-    pub(super) fn moved(&self, range: Range<usize>) -> Hit {
-        Hit {
+    pub(super) fn with_range(&self, range: Range<usize>) -> ValueHit {
+        ValueHit {
             range,
             value: self.value,
         }
@@ -48,10 +48,10 @@ pub(super) struct Needles {
     literal: Scanner,
     literal_values: Vec<usize>,
     bare: Scanner,
-    bare_forms: Vec<Form>,
+    bare_forms: Vec<SkeletonForm>,
     /// Only for values that are mostly punctuation, so usually empty and free.
     dense: Scanner,
-    dense_forms: Vec<Form>,
+    dense_forms: Vec<SkeletonForm>,
     /// Bytes of the longest and of the shortest value.
     longest: usize,
     shortest: usize,
@@ -59,7 +59,7 @@ pub(super) struct Needles {
 
 impl Needles {
     pub(super) fn new<'v>(values: impl Iterator<Item = &'v str>) -> Needles {
-        let mut lists = Draft::default();
+        let mut lists = NeedleLists::default();
         for (number, value) in values.enumerate() {
             lists.add(number, value);
         }
@@ -99,13 +99,13 @@ impl Needles {
     }
 
     /// Finds the values as registered, and nothing else.
-    pub(super) fn scan_exact(&self, text: &[u8], hits: &mut Vec<Hit>) {
+    pub(super) fn scan_exact(&self, text: &[u8], hits: &mut Vec<ValueHit>) {
         self.exact
             .each_match(text, |value, range| push_hit(hits, value, range));
     }
 
     /// Finds all forms in a layer; bytes that are not UTF-8 end a match.
-    pub(super) fn scan(&self, layer: &[u8], hits: &mut Vec<Hit>) {
+    pub(super) fn scan(&self, layer: &[u8], hits: &mut Vec<ValueHit>) {
         if let Ok(text) = std::str::from_utf8(layer) {
             return self.scan_text(text, 0, hits);
         }
@@ -118,7 +118,7 @@ impl Needles {
         }
     }
 
-    fn scan_text(&self, text: &str, at: usize, hits: &mut Vec<Hit>) {
+    fn scan_text(&self, text: &str, at: usize, hits: &mut Vec<ValueHit>) {
         self.literal.each_match(text.as_bytes(), |number, range| {
             push_hit(
                 hits,
@@ -127,8 +127,8 @@ impl Needles {
             )
         });
         for (level, scanner, forms) in [
-            (Level::Bare, &self.bare, &self.bare_forms),
-            (Level::Dense, &self.dense, &self.dense_forms),
+            (FoldLevel::Bare, &self.bare, &self.bare_forms),
+            (FoldLevel::Dense, &self.dense, &self.dense_forms),
         ] {
             if !scanner.is_empty() {
                 scan_skeleton(text, at, level, (scanner, forms), hits);
@@ -142,9 +142,9 @@ impl Needles {
 fn scan_skeleton(
     text: &str,
     at: usize,
-    level: Level,
-    (scanner, forms): (&Scanner, &[Form]),
-    hits: &mut Vec<Hit>,
+    level: FoldLevel,
+    (scanner, forms): (&Scanner, &[SkeletonForm]),
+    hits: &mut Vec<ValueHit>,
 ) {
     let mut skeleton = Vec::new();
     fold::fold_into(text, level, &mut skeleton);
@@ -157,11 +157,11 @@ fn scan_skeleton(
         }
         let origin = origin.get_or_insert_with(|| fold::origin(text, level));
         let form = &forms[number];
-        if let Some(range) = form.judge(text, origin.of(&found)) {
+        if let Some(range) = form.accepted_range(text, origin.source_range(&found)) {
             push_hit(
                 hits,
                 form.value,
-                at + range.start..at + riders_end(text, range.end),
+                at + range.start..at + combining_end(text, range.end),
             );
             let overlap = covered.start <= found.start && found.start <= covered.end;
             covered = if overlap {
@@ -175,17 +175,17 @@ fn scan_skeleton(
 
 /// The needle lists of `Needles` while values are added, before scanners are built from them.
 #[derive(Default)]
-struct Draft {
+struct NeedleLists {
     exact: Vec<Zeroizing<Vec<u8>>>,
     literal: Vec<Zeroizing<Vec<u8>>>,
     literal_values: Vec<usize>,
     bare: Vec<Zeroizing<Vec<u8>>>,
-    bare_forms: Vec<Form>,
+    bare_forms: Vec<SkeletonForm>,
     dense: Vec<Zeroizing<Vec<u8>>>,
-    dense_forms: Vec<Form>,
+    dense_forms: Vec<SkeletonForm>,
 }
 
-impl Draft {
+impl NeedleLists {
     /// Adds all forms of a value: skeleton forms where it has enough letters and digits, else its
     /// punctuation, else its literal bytes.
     fn add(&mut self, number: usize, value: &str) {
@@ -193,14 +193,15 @@ impl Draft {
         for encoded in json_forms(value).into_iter().chain(base_forms(value)) {
             self.add_literal(number, &encoded);
         }
-        let whole = Form::whole(number, value);
+        let whole = SkeletonForm::whole(number, value);
         if whole.chars >= FLOOR_CHARS {
-            for mut form in forms_of(number, value, whole) {
+            for mut form in skeleton_forms(number, value, whole) {
                 self.bare.push(form.take_needle());
                 self.bare_forms.push(form);
             }
-        } else if folded(value, Level::Dense).len() >= WINDOW {
-            self.dense.push(Zeroizing::new(folded(value, Level::Dense)));
+        } else if folded(value, FoldLevel::Dense).len() >= WINDOW {
+            self.dense
+                .push(Zeroizing::new(folded(value, FoldLevel::Dense)));
             self.dense_forms.push(whole.punctuated());
         } else {
             self.add_literal(number, value);
@@ -215,7 +216,7 @@ impl Draft {
 
 /// Adds a hit. Overlapping occurrences of one value become one hit: a periodic text must not flood
 /// the list.
-fn push_hit(hits: &mut Vec<Hit>, value: usize, range: Range<usize>) {
+fn push_hit(hits: &mut Vec<ValueHit>, value: usize, range: Range<usize>) {
     match hits.last_mut() {
         Some(last)
             if last.value == value
@@ -224,6 +225,6 @@ fn push_hit(hits: &mut Vec<Hit>, value: usize, range: Range<usize>) {
         {
             last.range.end = last.range.end.max(range.end);
         }
-        _ => hits.push(Hit { range, value }),
+        _ => hits.push(ValueHit { range, value }),
     }
 }

@@ -8,14 +8,14 @@ use std::ops::Range;
 pub(super) const BREAK: u8 = 0xFF;
 
 /// Receives a decoded layer in order.
-pub(super) trait Sink {
+pub(super) trait DecodedSink {
     /// Source bytes that decode to themselves.
     fn plain(&mut self, layer: &[u8], range: Range<usize>);
     /// Bytes that a range of the source decodes to.
     fn decoded(&mut self, bytes: &[u8], from: Range<usize>);
 }
 
-impl Sink for Vec<u8> {
+impl DecodedSink for Vec<u8> {
     fn plain(&mut self, layer: &[u8], range: Range<usize>) {
         self.extend_from_slice(&layer[range]);
     }
@@ -27,11 +27,11 @@ impl Sink for Vec<u8> {
 
 /// The source range of each decoded byte.
 #[derive(Debug, Default)]
-pub(super) struct Origin(pub(super) Vec<(usize, usize)>);
+pub(super) struct SourceMap(pub(super) Vec<(usize, usize)>);
 
-impl Origin {
+impl SourceMap {
     /// The source range that a range of decoded bytes came from.
-    pub(super) fn of(&self, decoded: &Range<usize>) -> Range<usize> {
+    pub(super) fn source_range(&self, decoded: &Range<usize>) -> Range<usize> {
         let start = self.0.get(decoded.start).map_or(0, |from| from.0);
         let end = decoded
             .end
@@ -42,7 +42,7 @@ impl Origin {
     }
 }
 
-impl Sink for Origin {
+impl DecodedSink for SourceMap {
     fn plain(&mut self, _: &[u8], range: Range<usize>) {
         self.0.extend(range.map(|at| (at, at + 1)));
     }

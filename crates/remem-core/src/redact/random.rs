@@ -32,7 +32,7 @@ pub(super) fn class_changes(text: &str) -> usize {
 }
 
 /// Whether a part of a value is characteristic enough to be hidden on its own.
-pub(super) fn is_telling_part(text: &str) -> bool {
+pub(super) fn is_distinctive_part(text: &str) -> bool {
     let alphanumeric = text.chars().filter(|c| c.is_alphanumeric()).count();
     let distinctive_run = text.split(|c: char| !c.is_alphanumeric()).any(|run| {
         let chars = run.chars().count();
@@ -51,14 +51,14 @@ pub(super) fn is_random_token(text: &str) -> bool {
         digits >= 2 && alphanumeric >= digits + 2 && class_changes(text) * 4 >= alphanumeric;
     alphanumeric >= 16
         && mixed
-        && distinct(text) >= 10
+        && distinct_chars(text) >= 10
         && entropy_bits(text) >= 3.2
         && !is_uuid(text)
         && !is_placeholder(text)
 }
 
 /// The number of different characters in the text.
-pub(super) fn distinct(text: &str) -> usize {
+pub(super) fn distinct_chars(text: &str) -> usize {
     counts(text).len()
 }
 
@@ -147,7 +147,7 @@ mod tests {
             "pw'CNRY3h",
             "postgres://svc:Kq7z6B26y2jOEv@db",
         ] {
-            assert!(is_telling_part(part), "{part}");
+            assert!(is_distinctive_part(part), "{part}");
         }
         for part in [
             "@example.com",
@@ -156,7 +156,7 @@ mod tests {
             "90118810",
             "correct horse",
         ] {
-            assert!(!is_telling_part(part), "{part}");
+            assert!(!is_distinctive_part(part), "{part}");
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) const WINDOW: usize = 8;
 /// Bytes of text that are loaded in one step.
 const WORD: usize = 8;
 /// The number of positions in a needle that are tried for its windows.
-const PLACES_MAX: usize = 32;
+const OFFSETS_MAX: usize = 32;
 /// Most bytes that the scanner advances in one step; longer steps save little.
 const STEP_MAX: usize = 8;
 /// Filter bits per window: about one false positive in 64.
@@ -30,14 +30,14 @@ const FILTER_BITS_MIN: usize = 1 << 16;
 /// Largest size of the filter, one megabyte.
 const FILTER_BITS_MAX: usize = 1 << 23;
 /// Multiplier of Fibonacci hashing: 2^64 divided by the golden ratio.
-const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
+const HASH_MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// `W` neighbouring bytes of a needle, at which an occurrence of it is recognised.
-struct Window {
+struct NeedleWindow {
     bytes: u64,
     needle: u32,
     /// The offset of the window in its needle.
-    at: u32,
+    offset: u32,
 }
 
 /// Finds every occurrence of every needle, in one pass. `W` bytes make a window; `CASELESS` ignores
@@ -45,7 +45,7 @@ struct Window {
 pub(super) struct Scanner<const W: usize = WINDOW, const CASELESS: bool = false> {
     needles: Vec<Zeroizing<Vec<u8>>>,
     /// The windows of all needles, sorted by their bytes.
-    windows: Vec<Window>,
+    windows: Vec<NeedleWindow>,
     filter: Vec<u64>,
     shift: u32,
     step: usize,
@@ -74,18 +74,18 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
         };
         let mut used = HashSet::new();
         for number in 0..scanner.needles.len() {
-            let offset = scanner.choose_place(number, &used);
+            let offset = scanner.choose_offset(number, &used);
             for at in offset..offset + step {
                 let Some(bytes) = Self::window_of(&scanner.needles[number], at) else {
                     break;
                 };
                 used.insert(bytes);
-                scanner.windows.push(Window {
+                scanner.windows.push(NeedleWindow {
                     bytes,
                     needle: number as u32,
-                    at: at as u32,
+                    offset: at as u32,
                 });
-                let bit = scanner.slot(bytes);
+                let bit = scanner.filter_bit(bytes);
                 scanner.filter[bit / 64] |= 1 << (bit % 64);
             }
         }
@@ -109,25 +109,25 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
             .saturating_sub(WORD - 1)
             .next_multiple_of(self.step);
         for (number, word) in text.windows(WORD).step_by(self.step).enumerate() {
-            self.look(text, number * self.step, Self::window(word), &mut found);
+            self.check_window(text, number * self.step, Self::window(word), &mut found);
         }
         for at in (whole..(text.len() + 1).saturating_sub(W)).step_by(self.step) {
             let mut word = [0; WORD];
             word[..text.len() - at].copy_from_slice(&text[at..]);
-            self.look(text, at, Self::window(&word), &mut found);
+            self.check_window(text, at, Self::window(&word), &mut found);
         }
     }
 
     #[inline]
     // Kept small so that it is inlined into the scan; nearly all positions end here.
-    fn look(
+    fn check_window(
         &self,
         text: &[u8],
         at: usize,
         window: u64,
         found: &mut impl FnMut(usize, Range<usize>),
     ) {
-        let bit = self.slot(window);
+        let bit = self.filter_bit(window);
         if self.filter[bit / 64] >> (bit % 64) & 1 == 1 {
             self.verify(text, at, window, found);
         }
@@ -148,7 +148,7 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
             .take_while(|window| window.bytes == bytes)
         {
             let needle = &self.needles[window.needle as usize];
-            let Some(from) = at.checked_sub(window.at as usize) else {
+            let Some(from) = at.checked_sub(window.offset as usize) else {
                 continue;
             };
             let Some(candidate) = text.get(from..from + needle.len()) else {
@@ -167,8 +167,8 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
 
     #[inline]
     /// The filter bit of a window.
-    fn slot(&self, window: u64) -> usize {
-        (window.wrapping_mul(MIX) >> self.shift) as usize
+    fn filter_bit(&self, window: u64) -> usize {
+        (window.wrapping_mul(HASH_MULTIPLIER) >> self.shift) as usize
     }
 
     /// The first `W` bytes of a word as a number.
@@ -192,7 +192,7 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
 
     /// Chooses the offset of a needle's windows. It prefers windows that ordinary text has least of
     /// and that no other needle uses: keys of one vendor share their first bytes.
-    fn choose_place(&self, number: usize, used: &HashSet<u64>) -> usize {
+    fn choose_offset(&self, number: usize, used: &HashSet<u64>) -> usize {
         let needle = &self.needles[number];
         let common = |offset: usize| {
             needle[offset..offset + self.step + W - 1]
@@ -202,7 +202,7 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
         };
         let count = (needle.len() + 2)
             .saturating_sub(W + self.step)
-            .min(PLACES_MAX);
+            .min(OFFSETS_MAX);
         let mut offsets: Vec<(usize, usize)> =
             (0..count).map(|offset| (common(offset), offset)).collect();
         offsets.sort_unstable();

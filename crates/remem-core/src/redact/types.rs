@@ -11,7 +11,7 @@ use super::shapes::ShapeKind;
 pub struct Redacted(String);
 
 impl Redacted {
-    pub(super) fn minted(text: String) -> Redacted {
+    pub(super) fn from_cleaned(text: String) -> Redacted {
         Redacted(text)
     }
 

@@ -7,23 +7,23 @@ use serde_json::Value;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answer {
-    lines: Vec<Line>,
+struct ModelAnswer {
+    lines: Vec<AnswerLine>,
 }
 
 /// A line as the model wrote it, without spaces around it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Line {
+pub(super) struct AnswerLine {
     pub text: String,
     /// Numbers of the evidence that the line cites, counted from 1.
     pub from: Vec<u64>,
 }
 
 /// Parses an answer into its lines, none of them empty.
-pub(super) fn parse(answer: &str) -> Result<Vec<Line>, Refusal> {
-    let text = unfenced(answer.trim());
-    let Answer { mut lines } = serde_json::from_str(text).map_err(|_| reason(text))?;
+pub(super) fn parse(answer: &str) -> Result<Vec<AnswerLine>, Refusal> {
+    let text = strip_code_fence(answer.trim());
+    let ModelAnswer { mut lines } = serde_json::from_str(text).map_err(|_| parse_refusal(text))?;
     if lines.is_empty() {
         return Err(Refusal::Empty);
     }
@@ -40,7 +40,7 @@ pub(super) fn parse(answer: &str) -> Result<Vec<Line>, Refusal> {
 }
 
 /// The text without a code fence around it: many models wrap JSON in one, whatever they are asked.
-fn unfenced(text: &str) -> &str {
+fn strip_code_fence(text: &str) -> &str {
     let inside = text
         .strip_prefix("```json")
         .or_else(|| text.strip_prefix("```"));
@@ -50,7 +50,7 @@ fn unfenced(text: &str) -> &str {
 }
 
 /// The refusal for an answer that did not parse: unknown fields, or no JSON of this form.
-fn reason(text: &str) -> Refusal {
+fn parse_refusal(text: &str) -> Refusal {
     let Ok(Value::Object(answer)) = serde_json::from_str(text) else {
         return Refusal::NotJson;
     };

@@ -3,19 +3,19 @@
 //! sentence does, and names and numbers keep their neighbours.
 
 use super::Refusal;
-use super::words::{Kind, Sentence, Token, sentences};
+use super::words::{EvidenceSentence, WordKind, WordToken, sentences};
 use crate::sabotage;
 
 /// The cited sentences that support a line, each with the number of its evidence. Fails with the
 /// first rule that a clause of the line breaks.
-pub(super) fn carriers<'a>(
+pub(super) fn supporting_sentences<'a>(
     line: &str,
-    cited: &[(usize, &'a Sentence)],
-) -> Result<Vec<(usize, &'a Sentence)>, Refusal> {
+    cited: &[(usize, &'a EvidenceSentence)],
+) -> Result<Vec<(usize, &'a EvidenceSentence)>, Refusal> {
     let line_sentences = sentences(line);
     if !line_sentences
         .iter()
-        .any(|sentence| sentence.tokens.iter().any(Token::is_content))
+        .any(|sentence| sentence.tokens.iter().any(WordToken::is_content))
     {
         return Err(Refusal::Empty);
     }
@@ -23,35 +23,43 @@ pub(super) fn carriers<'a>(
     for sentence in &line_sentences {
         sabotage!(
             "a-model-may-invent-words",
-            known_words(&sentence.tokens, cited)?
+            check_known_words(&sentence.tokens, cited)?
         );
-        if let Ok(carrier) = carrier(&sentence.tokens, cited) {
+        if let Ok(carrier) = supporting_sentence(&sentence.tokens, cited) {
             found.push(carrier);
             continue;
         }
         for clause in clauses(&sentence.tokens) {
-            found.push(carrier(clause, cited)?);
+            found.push(supporting_sentence(clause, cited)?);
         }
     }
     Ok(found)
 }
 
 /// Checks that every word of a line occurs in some cited sentence.
-fn known_words(tokens: &[Token], cited: &[(usize, &Sentence)]) -> Result<(), Refusal> {
-    for token in tokens.iter().filter(|token| token.kind != Kind::Function) {
-        if cited
-            .iter()
-            .any(|(_, sentence)| sentence.tokens.iter().any(|other| token.is(other)))
-        {
+fn check_known_words(
+    tokens: &[WordToken],
+    cited: &[(usize, &EvidenceSentence)],
+) -> Result<(), Refusal> {
+    for token in tokens
+        .iter()
+        .filter(|token| token.kind != WordKind::Function)
+    {
+        if cited.iter().any(|(_, sentence)| {
+            sentence
+                .tokens
+                .iter()
+                .any(|other| token.is_same_word(other))
+        }) {
             continue;
         }
         return Err(match token.kind {
-            Kind::Number => Refusal::InventedNumber,
-            Kind::Identifier => Refusal::InventedIdentifier,
-            Kind::Negator => Refusal::InventedNegation,
-            Kind::Word if token.capital => Refusal::InventedName,
-            Kind::Qualifier => Refusal::ChangedQualifier,
-            Kind::Word | Kind::Function => Refusal::InventedWord,
+            WordKind::Number => Refusal::InventedNumber,
+            WordKind::Identifier => Refusal::InventedIdentifier,
+            WordKind::Negator => Refusal::InventedNegation,
+            WordKind::Word if token.is_capitalised => Refusal::InventedName,
+            WordKind::Qualifier => Refusal::ChangedQualifier,
+            WordKind::Word | WordKind::Function => Refusal::InventedWord,
         });
     }
     Ok(())
@@ -59,13 +67,13 @@ fn known_words(tokens: &[Token], cited: &[(usize, &Sentence)]) -> Result<(), Ref
 
 /// The first cited sentence that supports all the tokens; otherwise the reason why the closest one
 /// does not.
-fn carrier<'a>(
-    tokens: &[Token],
-    cited: &[(usize, &'a Sentence)],
-) -> Result<(usize, &'a Sentence), Refusal> {
+fn supporting_sentence<'a>(
+    tokens: &[WordToken],
+    cited: &[(usize, &'a EvidenceSentence)],
+) -> Result<(usize, &'a EvidenceSentence), Refusal> {
     let mut why = Refusal::MixedSentences;
     for (number, sentence) in cited {
-        match carries(&sentence.tokens, tokens) {
+        match check_support(&sentence.tokens, tokens) {
             Ok(()) => return Ok((*number, sentence)),
             Err(Refusal::MixedSentences) => {}
             Err(closer) => why = closer,
@@ -76,12 +84,12 @@ fn carrier<'a>(
 
 /// Splits a sentence into its independent clauses. One with a single content word belongs to its
 /// neighbour: "Ann and Ben pay" says something of both.
-fn clauses(tokens: &[Token]) -> Vec<&[Token]> {
-    let content = |tokens: &[Token]| tokens.iter().filter(|token| token.is_content()).count();
+fn clauses(tokens: &[WordToken]) -> Vec<&[WordToken]> {
+    let content = |tokens: &[WordToken]| tokens.iter().filter(|token| token.is_content()).count();
     let mut found = Vec::new();
     let mut start = 0;
     for (at, token) in tokens.iter().enumerate() {
-        let joint = token.kind == Kind::Function
+        let joint = token.kind == WordKind::Function
             && ["and", "but", "while", "whereas", ";"].contains(&token.key.as_str());
         if joint && content(&tokens[start..at]) > 1 && content(&tokens[at..]) > 1 {
             found.push(&tokens[start..at]);
@@ -94,11 +102,11 @@ fn clauses(tokens: &[Token]) -> Vec<&[Token]> {
 
 /// Checks one clause against one sentence: words, negations, qualifiers, then the position and
 /// order of names and numbers.
-fn carries(sentence: &[Token], claim: &[Token]) -> Result<(), Refusal> {
+fn check_support(sentence: &[WordToken], claim: &[WordToken]) -> Result<(), Refusal> {
     let covered = claim
         .iter()
         .filter(|token| token.is_content())
-        .all(|token| sentence.iter().any(|other| token.is(other)));
+        .all(|token| sentence.iter().any(|other| token.is_same_word(other)));
     if !covered {
         return Err(Refusal::MixedSentences);
     }
@@ -116,7 +124,7 @@ fn carries(sentence: &[Token], claim: &[Token]) -> Result<(), Refusal> {
     let dated = is_dated(sentence);
     if sabotage!(
         "a-model-may-swap-numbers",
-        in_place(sentence, claim, dated) && in_order(sentence, claim, dated),
+        keeps_neighbours(sentence, claim, dated) && keeps_order(sentence, claim, dated),
         true
     ) {
         Ok(())
@@ -127,9 +135,9 @@ fn carries(sentence: &[Token], claim: &[Token]) -> Result<(), Refusal> {
 
 /// Whether the only numbers of a sentence are one date, and it has one clause: then the date holds
 /// for all of it, and may come at either end.
-fn is_dated(sentence: &[Token]) -> bool {
-    let content = content(sentence);
-    let is_number = |at: usize| content[at].kind == Kind::Number;
+fn is_dated(sentence: &[WordToken]) -> bool {
+    let content = content_tokens(sentence);
+    let is_number = |at: usize| content[at].kind == WordKind::Number;
     let groups = (0..content.len())
         .filter(|at| is_number(*at) && (*at == 0 || !is_number(at - 1)))
         .count();
@@ -137,12 +145,12 @@ fn is_dated(sentence: &[Token]) -> bool {
 }
 
 /// The negations of a sentence, each with the word that it denies, sorted.
-fn denials(tokens: &[Token]) -> Vec<(&str, &str)> {
+fn denials(tokens: &[WordToken]) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     for (at, token) in tokens
         .iter()
         .enumerate()
-        .filter(|(_, token)| token.kind == Kind::Negator)
+        .filter(|(_, token)| token.kind == WordKind::Negator)
     {
         let after = tokens[at + 1..].iter().find(|token| token.is_content());
         let denied = after.or_else(|| tokens[..at].iter().rev().find(|token| token.is_content()));
@@ -156,10 +164,10 @@ fn denials(tokens: &[Token]) -> Vec<(&str, &str)> {
 }
 
 /// The qualifiers of a sentence, each once, sorted.
-fn qualifiers(tokens: &[Token]) -> Vec<&str> {
+fn qualifiers(tokens: &[WordToken]) -> Vec<&str> {
     let mut found: Vec<&str> = tokens
         .iter()
-        .filter(|token| token.kind == Kind::Qualifier)
+        .filter(|token| token.kind == WordKind::Qualifier)
         .map(|token| token.key.as_str())
         .collect();
     found.sort_unstable();
@@ -168,18 +176,19 @@ fn qualifiers(tokens: &[Token]) -> Vec<&str> {
 }
 
 /// The tokens that have a meaning of their own.
-fn content(tokens: &[Token]) -> Vec<&Token> {
+fn content_tokens(tokens: &[WordToken]) -> Vec<&WordToken> {
     tokens.iter().filter(|token| token.is_content()).collect()
 }
 
 /// Whether every name and number of a clause has a neighbour that it also has in the sentence, on
 /// the same side.
-fn in_place(sentence: &[Token], claim: &[Token], dated: bool) -> bool {
-    let sentence = content(sentence);
-    let claim = content(claim);
+fn keeps_neighbours(sentence: &[WordToken], claim: &[WordToken], dated: bool) -> bool {
+    let sentence = content_tokens(sentence);
+    let claim = content_tokens(claim);
     let placed = |at: usize| {
         (0..sentence.len()).any(|other| {
-            claim[at].is(sentence[other]) && same_place((&sentence, other), (&claim, at), dated)
+            claim[at].is_same_word(sentence[other])
+                && shares_neighbour((&sentence, other), (&claim, at), dated)
         })
     };
     (0..claim.len())
@@ -188,29 +197,29 @@ fn in_place(sentence: &[Token], claim: &[Token], dated: bool) -> bool {
 }
 
 /// Whether a token of a clause and its equal in the sentence share a neighbour on the same side.
-fn same_place(
-    (sentence, there): (&[&Token], usize),
-    (claim, here): (&[&Token], usize),
+fn shares_neighbour(
+    (sentence, there): (&[&WordToken], usize),
+    (claim, here): (&[&WordToken], usize),
     dated: bool,
 ) -> bool {
     let next_there = sentence.get(there + 1);
     let next_here = claim.get(here + 1);
     // The word after a number is what it counts, so it must be the same.
-    if claim[here].kind == Kind::Number
+    if claim[here].kind == WordKind::Number
         && !dated
-        && next_there.is_some_and(|next| next.kind == Kind::Word && !next.capital)
+        && next_there.is_some_and(|next| next.kind == WordKind::Word && !next.is_capitalised)
     {
         return next_here
             .is_some_and(|next| next.key == next_there.map_or("", |next| next.key.as_str()));
     }
-    let meet = |one: &[&Token], other: &[&Token]| {
+    let meet = |one: &[&WordToken], other: &[&WordToken]| {
         one.iter()
             .any(|token| other.iter().any(|other| token.key == other.key))
     };
-    let after = |tokens: &[&Token], at: usize, reach: usize| -> std::ops::Range<usize> {
+    let after = |tokens: &[&WordToken], at: usize, reach: usize| -> std::ops::Range<usize> {
         at + 1..(at + 1 + reach).min(tokens.len())
     };
-    let reach = if claim[here].kind == Kind::Number {
+    let reach = if claim[here].kind == WordKind::Number {
         1
     } else {
         2
@@ -228,11 +237,11 @@ fn same_place(
 
 /// Whether names follow each other as they do in the sentence and numbers come in its order; and,
 /// if the sentence has several names, whether each number stays with its own.
-fn in_order(sentence: &[Token], claim: &[Token], dated: bool) -> bool {
-    let specials = |tokens: &[Token]| -> Vec<(String, bool)> {
+fn keeps_order(sentence: &[WordToken], claim: &[WordToken], dated: bool) -> bool {
+    let specials = |tokens: &[WordToken]| -> Vec<(String, bool)> {
         let special = tokens.iter().filter(|token| token.is_special());
         special
-            .map(|token| (token.key.clone(), token.kind == Kind::Number))
+            .map(|token| (token.key.clone(), token.kind == WordKind::Number))
             .collect()
     };
     let there = specials(sentence);

@@ -21,12 +21,12 @@ use std::fmt;
 
 /// A deterministic text to rewrite, with the evidence that a rewrite may use.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Job {
+pub struct RewriteJob {
     /// The texts that the deterministic text was made of, in the order in which they are numbered
     /// for the model, from 1.
     pub evidence: Vec<Evidence>,
     /// The deterministic text, which is used unless a rewrite passes the check.
-    pub plain: String,
+    pub plain_text: String,
     /// The most words that a rewrite may have.
     pub words_max: usize,
 }
@@ -80,12 +80,12 @@ pub struct Rewrite {
 pub struct DiffLine {
     pub text: String,
     /// The sentences of the evidence that support the line.
-    pub spans: Vec<Span>,
+    pub spans: Vec<EvidenceSpan>,
 }
 
 /// The range of a sentence in a text of the evidence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Span {
+pub struct EvidenceSpan {
     /// The id of the entry that the evidence comes from.
     pub source: String,
     /// The byte offset in the evidence's text at which the sentence begins.
@@ -152,10 +152,10 @@ refusals! {
 /// The most lines that an answer may have.
 const LINES_MAX: usize = 200;
 /// The most bytes of an answer, for each word that it may have.
-const WORD_BYTES: usize = 64;
+const WORD_BYTES_MAX: usize = 64;
 
 /// Checks a model's answer against the evidence. The error names the first rule that it breaks.
-pub fn check(job: &Job, answer: &str) -> Result<Rewrite, Refusal> {
+pub fn check_answer(job: &RewriteJob, answer: &str) -> Result<Rewrite, Refusal> {
     let lines = answer::parse(answer)?;
     let words: usize = lines
         .iter()
@@ -164,19 +164,19 @@ pub fn check(job: &Job, answer: &str) -> Result<Rewrite, Refusal> {
     let bytes: usize = lines.iter().map(|line| line.text.len()).sum();
     if lines.len() > LINES_MAX
         || words > job.words_max
-        || bytes > job.words_max.saturating_mul(WORD_BYTES)
+        || bytes > job.words_max.saturating_mul(WORD_BYTES_MAX)
     {
         return Err(Refusal::TooLong);
     }
-    let evidence: Vec<Vec<words::Sentence>> = job
+    let evidence: Vec<Vec<words::EvidenceSentence>> = job
         .evidence
         .iter()
         .map(|evidence| words::sentences(&evidence.text))
         .collect();
     let mut diff = Vec::with_capacity(lines.len());
     for line in lines {
-        let cited = cited(&line.from, evidence.len())?;
-        let sentences: Vec<(usize, &words::Sentence)> = cited
+        let cited = cited_evidence(&line.from, evidence.len())?;
+        let sentences: Vec<(usize, &words::EvidenceSentence)> = cited
             .into_iter()
             .flat_map(|number| {
                 evidence[number]
@@ -184,9 +184,9 @@ pub fn check(job: &Job, answer: &str) -> Result<Rewrite, Refusal> {
                     .map(move |sentence| (number, sentence))
             })
             .collect();
-        let mut spans: Vec<Span> = Vec::new();
-        for (number, sentence) in entail::carriers(&line.text, &sentences)? {
-            spans.push(Span {
+        let mut spans: Vec<EvidenceSpan> = Vec::new();
+        for (number, sentence) in entail::supporting_sentences(&line.text, &sentences)? {
+            spans.push(EvidenceSpan {
                 source: job.evidence[number].source.clone(),
                 start: sentence.start,
                 end: sentence.end,
@@ -208,7 +208,7 @@ pub fn check(job: &Job, answer: &str) -> Result<Rewrite, Refusal> {
 }
 
 /// The evidence that a line cites, each once, counted from 0.
-fn cited(from: &[u64], known: usize) -> Result<Vec<usize>, Refusal> {
+fn cited_evidence(from: &[u64], known: usize) -> Result<Vec<usize>, Refusal> {
     if from.is_empty() {
         return Err(Refusal::NoEvidence);
     }
@@ -227,7 +227,7 @@ fn cited(from: &[u64], known: usize) -> Result<Vec<usize>, Refusal> {
 }
 
 // Memories are private: only sizes are printed.
-impl fmt::Debug for Job {
+impl fmt::Debug for RewriteJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

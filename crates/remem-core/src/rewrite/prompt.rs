@@ -1,12 +1,12 @@
 //! Owns the prompt. The evidence is material between fences that it cannot close itself.
 
-use super::{Job, Message, Role};
+use super::{Message, RewriteJob, Role};
 use std::fmt::Write;
 
 /// The messages for a job: the task, then the evidence, numbered from 1, and the deterministic
 /// text.
 #[must_use]
-pub fn prompt(job: &Job) -> Vec<Message> {
+pub fn prompt(job: &RewriteJob) -> Vec<Message> {
     let fence = fence(job);
     let task = format!(
         "You rewrite a digest of notes as clear prose. Answer with JSON only, no other text, in this form:\n\
@@ -32,7 +32,7 @@ pub fn prompt(job: &Job) -> Vec<Message> {
     let _ = write!(
         material,
         "{fence} digest begins\n{}\n{fence} digest ends\n",
-        job.plain
+        job.plain_text
     );
     vec![
         Message {
@@ -48,13 +48,13 @@ pub fn prompt(job: &Job) -> Vec<Message> {
 
 /// The fence around material: a digest of all the texts, so that a text would have to contain its
 /// own digest to forge it.
-fn fence(job: &Job) -> String {
+fn fence(job: &RewriteJob) -> String {
     let mut hasher = blake3::Hasher::new();
     for text in job
         .evidence
         .iter()
         .map(|evidence| &evidence.text)
-        .chain([&job.plain])
+        .chain([&job.plain_text])
     {
         hasher
             .update(&(text.len() as u64).to_le_bytes())

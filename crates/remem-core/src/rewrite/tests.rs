@@ -17,14 +17,14 @@ const NOTES: [&str; 9] = [
     "Ann left on 3 May 2024 and Ben stayed in the house.",
 ];
 
-fn job() -> Job {
+fn job() -> RewriteJob {
     let evidence = NOTES.iter().enumerate().map(|(n, text)| Evidence {
         source: format!("mem_{}", n + 1),
         text: (*text).to_owned(),
     });
-    Job {
+    RewriteJob {
         evidence: evidence.collect(),
-        plain: NOTES.join("\n"),
+        plain_text: NOTES.join("\n"),
         words_max: 60,
     }
 }
@@ -38,15 +38,15 @@ fn answer(lines: &[(&str, &[u64])]) -> String {
 }
 
 fn verdict(text: &str, from: &[u64]) -> Result<Rewrite, Refusal> {
-    check(&job(), &answer(&[(text, from)]))
+    check_answer(&job(), &answer(&[(text, from)]))
 }
 
 /// A line, what it cites, and the sentences that support it with their sources.
-type True<'a> = (&'a str, &'a [u64], &'a [(&'a str, &'a str)]);
+type TrueRewrite<'a> = (&'a str, &'a [u64], &'a [(&'a str, &'a str)]);
 
 #[test]
 fn what_the_evidence_says_is_accepted() {
-    let rows: [True; 14] = [
+    let rows: [TrueRewrite; 14] = [
         (
             "Ann pays 30 euros, and Ben pays 40 euros.",
             &[1],
@@ -318,7 +318,7 @@ fn only_the_json_that_was_asked_for_is_read() {
         format!("```json\n{good}\n```"),
         format!("```\n{good}```"),
     ] {
-        assert!(check(&job(), &accepted).is_ok(), "{accepted}");
+        assert!(check_answer(&job(), &accepted).is_ok(), "{accepted}");
     }
     let many = vec![json!({"text": "Ben manages Carol.", "from": [8]}); 201];
     let rows = [
@@ -409,7 +409,7 @@ fn only_the_json_that_was_asked_for_is_read() {
         (json!({ "lines": many }).to_string(), Refusal::TooLong),
     ];
     for (given, why) in rows {
-        assert_eq!(check(&job(), &given).err(), Some(why), "{given:.80}");
+        assert_eq!(check_answer(&job(), &given).err(), Some(why), "{given:.80}");
     }
 }
 
@@ -535,10 +535,10 @@ fn sentence() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_answer_makes_it_panic(text in any::<String>(), line in ".*", from in prop::collection::vec(0u64..10, 0..4)) {
-        let _ = check(&job(), &text);
-        let _ = check(&job(), &answer(&[(&line, &from)]));
-        let odd = Job { evidence: vec![Evidence { source: "e".into(), text: line.clone() }], plain: String::new(), words_max: usize::MAX };
-        let _ = check(&odd, &answer(&[(&text, &[1])]));
+        let _ = check_answer(&job(), &text);
+        let _ = check_answer(&job(), &answer(&[(&line, &from)]));
+        let odd = RewriteJob { evidence: vec![Evidence { source: "e".into(), text: line.clone() }], plain_text: String::new(), words_max: usize::MAX };
+        let _ = check_answer(&odd, &answer(&[(&text, &[1])]));
         let _ = prompt(&odd);
     }
 
@@ -549,11 +549,11 @@ proptest! {
         let evidence: Vec<Evidence> = texts.iter().enumerate()
             .map(|(n, sentences)| Evidence { source: format!("mem_{n}"), text: sentences.join(". ") })
             .collect();
-        let job = Job { evidence, plain: String::new(), words_max: 10_000 };
+        let job = RewriteJob { evidence, plain_text: String::new(), words_max: 10_000 };
         let mut lines = Vec::new();
         for (number, evidence) in job.evidence.iter().enumerate() {
             for sentence in words::sentences(&evidence.text) {
-                if sentence.tokens.iter().any(words::Token::is_content) {
+                if sentence.tokens.iter().any(words::WordToken::is_content) {
                     let text = &evidence.text[sentence.start..sentence.end];
                     lines.push((text.to_owned(), vec![number as u64 + 1], sentence));
                 }
@@ -561,7 +561,7 @@ proptest! {
         }
         prop_assume!(!lines.is_empty());
         let given: Vec<(&str, &[u64])> = lines.iter().map(|(text, from, _)| (text.as_str(), from.as_slice())).collect();
-        let rewrite = check(&job, &answer(&given));
+        let rewrite = check_answer(&job, &answer(&given));
         prop_assert!(rewrite.is_ok(), "{:?} {:?}", rewrite, given);
         for (line, (text, _, _)) in rewrite.unwrap().diff.iter().zip(&lines) {
             prop_assert_eq!(&line.text, text);
@@ -573,8 +573,8 @@ proptest! {
     #[test]
     fn a_new_number_never_passes(words in prop::collection::vec(sentence(), 1..4), number in 100_000u32..) {
         let text = words.join(". ");
-        let job = Job { evidence: vec![Evidence { source: "e".into(), text: text.clone() }], plain: String::new(), words_max: 10_000 };
+        let job = RewriteJob { evidence: vec![Evidence { source: "e".into(), text: text.clone() }], plain_text: String::new(), words_max: 10_000 };
         let line = format!("{} {number}", words[0]);
-        prop_assert!(check(&job, &answer(&[(&line, &[1])])).is_err());
+        prop_assert!(check_answer(&job, &answer(&[(&line, &[1])])).is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 /// The role of a word in its sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum WordKind {
     /// A function word, which a rewrite may add or drop freely.
     Function,
     /// A word that negates, such as "not" or "without".
@@ -23,28 +23,28 @@ pub(super) enum Kind {
 
 /// A word of a sentence with the form by which it is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Token {
-    pub kind: Kind,
+pub(super) struct WordToken {
+    pub kind: WordKind,
     /// The form that is compared: stemmed for most words, verbatim for identifiers.
     pub key: String,
     /// The word in lower case, without a possessive ending.
     pub lower: String,
     /// Whether the word begins with a capital letter.
-    pub capital: bool,
+    pub is_capitalised: bool,
     /// Whether the word is the first of its sentence, where a capital letter means nothing.
-    pub initial: bool,
+    pub is_first: bool,
 }
 
-impl Token {
+impl WordToken {
     /// Whether the word has a meaning of its own.
     pub fn is_content(&self) -> bool {
-        !matches!(self.kind, Kind::Function | Kind::Negator) && self.key != "?"
+        !matches!(self.kind, WordKind::Function | WordKind::Negator) && self.key != "?"
     }
 
     /// Whether the word is a name, number or identifier, which must stay where the evidence has it.
     pub fn is_special(&self) -> bool {
-        matches!(self.kind, Kind::Number | Kind::Identifier)
-            || self.kind == Kind::Word && self.capital
+        matches!(self.kind, WordKind::Number | WordKind::Identifier)
+            || self.kind == WordKind::Word && self.is_capitalised
     }
 
     /// Whether the word is part of a date rather than of an amount.
@@ -54,32 +54,33 @@ impl Token {
             .chars()
             .map(|c| if c.is_ascii_digit() { '0' } else { c })
             .collect();
-        self.kind == Kind::Number && (DATES.contains(self.lower.as_str()) || shape == "0000-00-00")
+        self.kind == WordKind::Number
+            && (DATES.contains(self.lower.as_str()) || shape == "0000-00-00")
     }
 
     /// Whether `other`, a word of the evidence, is the same word as this one.
-    pub fn is(&self, other: &Token) -> bool {
-        let name = self.kind == Kind::Word && self.capital && !self.initial;
+    pub fn is_same_word(&self, other: &WordToken) -> bool {
+        let name = self.kind == WordKind::Word && self.is_capitalised && !self.is_first;
         self.kind == other.kind
             && self.key == other.key
-            && (!name || other.capital && self.lower == other.lower)
+            && (!name || other.is_capitalised && self.lower == other.lower)
     }
 }
 
 /// A sentence: its range in its text, in bytes, and its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sentence {
+pub(super) struct EvidenceSentence {
     pub start: usize,
     pub end: usize,
-    pub tokens: Vec<Token>,
+    pub tokens: Vec<WordToken>,
 }
 
-static NEGATORS: Words = LazyLock::new(|| {
+static NEGATORS: WordSet = LazyLock::new(|| {
     "not no never none nobody nothing nowhere neither nor without hardly barely rarely seldom"
         .split_whitespace()
         .collect()
 });
-static FUNCTION: Words = LazyLock::new(|| {
+static FUNCTION_WORDS: WordSet = LazyLock::new(|| {
     "a an the this that these those it its he she they them his her hers their theirs him we us our ours you your \
     yours i me my mine who whom whose which is are am be been being has have having do does did of in on at to from by for with as \
     into onto and but while whereas also too there here s ; &"
@@ -88,7 +89,7 @@ static FUNCTION: Words = LazyLock::new(|| {
 });
 /// Words that make a statement less than a plain one. Verbs of wishing, attempting and opinion are
 /// among them.
-static QUALIFIERS: Words = LazyLock::new(|| {
+static QUALIFIERS: WordSet = LazyLock::new(|| {
     "may might can could will would shall should must ought or if unless when whenever because so therefore thus \
     hence although though despite instead except only just some any most many few several all every each both either half always \
     often sometimes usually mostly occasionally maybe perhaps probably possibly likely allegedly apparently supposedly almost nearly \
@@ -103,14 +104,14 @@ static QUALIFIERS: Words = LazyLock::new(|| {
         .split_whitespace()
         .collect()
 });
-static NUMBERS: Words = LazyLock::new(|| {
+static NUMBERS: WordSet = LazyLock::new(|| {
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen \
     eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion dozen first second third \
     fourth fifth sixth seventh eighth ninth tenth twice thrice today tomorrow yesterday tonight"
         .split_whitespace()
         .collect()
 });
-static DATES: Words = LazyLock::new(|| {
+static DATES: WordSet = LazyLock::new(|| {
     "january february march april may june july august september october november december monday tuesday wednesday \
     thursday friday saturday sunday jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun"
         .split_whitespace()
@@ -118,7 +119,7 @@ static DATES: Words = LazyLock::new(|| {
 });
 
 /// A list of words, read on first use.
-type Words = LazyLock<HashSet<&'static str>>;
+type WordSet = LazyLock<HashSet<&'static str>>;
 
 /// Whether a character is not allowed in a line: control characters, and those that hide or reorder
 /// others.
@@ -130,31 +131,31 @@ pub(super) fn is_hidden(c: char) -> bool {
 
 /// The sentences of a text that have words. A sentence ends at a closing mark before white space,
 /// and at any hidden character.
-pub(super) fn sentences(text: &str) -> Vec<Sentence> {
+pub(super) fn sentences(text: &str) -> Vec<EvidenceSentence> {
     let mut found = Vec::new();
     let mut start = 0;
     let mut ended = false;
     for (at, c) in text.char_indices() {
         if is_hidden(c) || ended && c.is_whitespace() {
-            add(&mut found, text, start, at);
+            add_sentence(&mut found, text, start, at);
             start = at + c.len_utf8();
         }
         // A quotation mark or bracket may follow the stop.
         ended = matches!(c, '.' | '!' | '?' | '…' | '。')
             || ended && matches!(c, '"' | '\'' | ')' | ']' | '”' | '’');
     }
-    add(&mut found, text, start, text.len());
+    add_sentence(&mut found, text, start, text.len());
     found
 }
 
 /// Adds the sentence between two offsets, if it has more than function words.
-fn add(found: &mut Vec<Sentence>, text: &str, start: usize, end: usize) {
+fn add_sentence(found: &mut Vec<EvidenceSentence>, text: &str, start: usize, end: usize) {
     let inside = &text[start..end];
     let trimmed = inside.trim();
     let start = start + (inside.len() - inside.trim_start().len());
     let tokens = tokens(trimmed);
-    if tokens.iter().any(|token| token.kind != Kind::Function) {
-        found.push(Sentence {
+    if tokens.iter().any(|token| token.kind != WordKind::Function) {
+        found.push(EvidenceSentence {
             start,
             end: start + trimmed.len(),
             tokens,
@@ -163,20 +164,20 @@ fn add(found: &mut Vec<Sentence>, text: &str, start: usize, end: usize) {
 }
 
 /// The words of one sentence.
-fn tokens(sentence: &str) -> Vec<Token> {
+fn tokens(sentence: &str) -> Vec<WordToken> {
     let chars: Vec<char> = sentence.chars().collect();
-    let mut found: Vec<Token> = Vec::new();
+    let mut found: Vec<WordToken> = Vec::new();
     let mut at = 0;
     while at < chars.len() {
         let end = chunk_end(&chars, at);
         if end > at {
             let chunk: String = chars[at..end].iter().collect();
-            words_of(&chunk, &mut found);
+            push_words(&chunk, &mut found);
             at = end;
             continue;
         }
-        if !chars[at].is_whitespace() && !is_plain(chars[at]) {
-            push(&chars[at].to_string(), &mut found);
+        if !chars[at].is_whitespace() && !is_plain_punctuation(chars[at]) {
+            push_word(&chars[at].to_string(), &mut found);
         }
         at += 1;
     }
@@ -184,7 +185,7 @@ fn tokens(sentence: &str) -> Vec<Token> {
 }
 
 /// Whether a character is punctuation without a meaning of its own.
-fn is_plain(c: char) -> bool {
+fn is_plain_punctuation(c: char) -> bool {
     ".,:!()[]\"'*`•…“”‘’„«»–—-/".contains(c)
 }
 
@@ -232,17 +233,17 @@ fn chunk_end(chars: &[char], start: usize) -> usize {
 
 /// Adds the words of a chunk: one if it is a number, address or identifier, else one for each part
 /// between hyphens.
-fn words_of(chunk: &str, found: &mut Vec<Token>) {
+fn push_words(chunk: &str, found: &mut Vec<WordToken>) {
     let joined = chunk.contains(|c: char| c.is_numeric() || "_./:@\\$€£¥#%°‰".contains(c));
     if joined {
-        push(chunk, found);
+        push_word(chunk, found);
     } else {
-        chunk.split('-').for_each(|word| push(word, found));
+        chunk.split('-').for_each(|word| push_word(word, found));
     }
 }
 
 /// Classifies a word and adds it.
-fn push(word: &str, found: &mut Vec<Token>) {
+fn push_word(word: &str, found: &mut Vec<WordToken>) {
     let small = word.to_lowercase().replace('’', "'");
     let lower = small.strip_suffix("'s").unwrap_or(&small).to_owned();
     let capital = word.chars().next().is_some_and(char::is_uppercase);
@@ -253,31 +254,31 @@ fn push(word: &str, found: &mut Vec<Token>) {
     let name = capital && !initial && !shouted;
     let digits = word.starts_with(|c: char| c.is_numeric() || "+-−.$€£¥".contains(c));
     let (kind, key) = if NEGATORS.contains(lower.as_str()) {
-        (Kind::Negator, lower.clone())
+        (WordKind::Negator, lower.clone())
     } else if lower.ends_with("n't") || lower == "cannot" {
-        (Kind::Negator, "not".to_owned())
+        (WordKind::Negator, "not".to_owned())
     } else if digits
         || NUMBERS.contains(lower.as_str())
         || capital && (name || lower != "may") && DATES.contains(lower.as_str())
     {
-        (Kind::Number, lower.clone())
+        (WordKind::Number, lower.clone())
     } else if !name && QUALIFIERS.contains(lower.as_str()) {
-        (Kind::Qualifier, qualifier(&lower))
+        (WordKind::Qualifier, qualifier(&lower))
     } else if word.contains(|c: char| c.is_numeric() || "_./:@\\$€£¥#".contains(c))
         || letters > 1 && inner_capital
     {
-        (Kind::Identifier, word.to_owned())
-    } else if FUNCTION.contains(lower.as_str()) {
-        (Kind::Function, lower.clone())
+        (WordKind::Identifier, word.to_owned())
+    } else if FUNCTION_WORDS.contains(lower.as_str()) {
+        (WordKind::Function, lower.clone())
     } else {
-        (Kind::Word, stem(&lower))
+        (WordKind::Word, stem(&lower))
     };
-    found.push(Token {
+    found.push(WordToken {
         kind,
         key,
         lower,
-        capital,
-        initial,
+        is_capitalised: capital,
+        is_first: initial,
     });
 }
 

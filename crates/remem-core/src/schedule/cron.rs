@@ -44,12 +44,12 @@ impl Cron {
         let [minute, hour, day, month, weekday] = fields[..] else {
             return Err(malformed());
         };
-        let weekdays = field(weekday, 0, 7, &WEEKDAYS, 0).ok_or_else(malformed)?;
+        let weekdays = parse_field(weekday, 0, 7, &WEEKDAYS, 0).ok_or_else(malformed)?;
         let cron = Cron {
-            minutes: field(minute, 0, 59, &[], 0).ok_or_else(malformed)?,
-            hours: field(hour, 0, 23, &[], 0).ok_or_else(malformed)?,
-            days: field(day, 1, 31, &[], 0).ok_or_else(malformed)?,
-            months: field(month, 1, 12, &MONTHS, 1).ok_or_else(malformed)?,
+            minutes: parse_field(minute, 0, 59, &[], 0).ok_or_else(malformed)?,
+            hours: parse_field(hour, 0, 23, &[], 0).ok_or_else(malformed)?,
+            days: parse_field(day, 1, 31, &[], 0).ok_or_else(malformed)?,
+            months: parse_field(month, 1, 12, &MONTHS, 1).ok_or_else(malformed)?,
             // Both 0 and 7 are Sunday.
             weekdays: (weekdays & 0x7F) | (weekdays >> 7),
             either_day: !day.starts_with('*') && !weekday.starts_with('*'),
@@ -125,11 +125,11 @@ fn instant(zone: &TimeZone, time: DateTime) -> Option<Timestamp> {
 }
 
 /// The values of a field as bits; `None` if it is malformed.
-fn field(text: &str, min: u32, max: u32, names: &[&str], names_from: u32) -> Option<u64> {
+fn parse_field(text: &str, min: u32, max: u32, names: &[&str], names_from: u32) -> Option<u64> {
     text.split(',').try_fold(0, |bits, part| {
         let (range, step) = match part.split_once('/') {
             None => (part, None),
-            Some((range, step)) => (range, Some(number(step)?)),
+            Some((range, step)) => (range, Some(parse_number(step)?)),
         };
         let value = |text: &str| {
             let named = names
@@ -139,7 +139,7 @@ fn field(text: &str, min: u32, max: u32, names: &[&str], names_from: u32) -> Opt
                 .and_then(|place| u32::try_from(place).ok())
                 .map(|place| place + names_from);
             named
-                .or_else(|| number(text))
+                .or_else(|| parse_number(text))
                 .filter(|value| (min..=max).contains(value))
         };
         let (from, to) = match range.split_once('-') {
@@ -163,7 +163,7 @@ fn field(text: &str, min: u32, max: u32, names: &[&str], names_from: u32) -> Opt
     })
 }
 
-fn number(text: &str) -> Option<u32> {
+fn parse_number(text: &str) -> Option<u32> {
     let digits = (1..=2).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
     if digits { text.parse().ok() } else { None }
 }
@@ -186,7 +186,7 @@ mod tests {
         ];
         for (text, expected) in rows {
             assert_eq!(
-                values(field(text, 0, 59, &[], 0).unwrap()).collect::<Vec<_>>(),
+                values(parse_field(text, 0, 59, &[], 0).unwrap()).collect::<Vec<_>>(),
                 expected,
                 "{text}"
             );

@@ -54,18 +54,21 @@ fn small_letters_come_one_for_one() {
 fn seventeen_of_twenty_is_let_through_and_the_next_fraction_is_not() {
     let whole = values(0, 20);
     assert_eq!(whole.similarity(&values(0, 17)), (17, 20));
-    assert!(!whole.shadows(&values(0, 17)));
-    assert!(whole.shadows(&values(0, 18)));
+    assert!(!whole.restates(&values(0, 17)));
+    assert!(whole.restates(&values(0, 18)));
     // Of all fractions with a denominator up to 400, the smallest above 17/20 and the largest
     // below.
     let above = (329, 387);
     let below = (334, 393);
-    assert!(values(0, above.1).shadows(&values(0, above.0)), "{above:?}");
     assert!(
-        !values(0, below.1).shadows(&values(0, below.0)),
+        values(0, above.1).restates(&values(0, above.0)),
+        "{above:?}"
+    );
+    assert!(
+        !values(0, below.1).restates(&values(0, below.0)),
         "{below:?}"
     );
-    assert!(!of("").shadows(&of("")), "nothing is like nothing");
+    assert!(!of("").restates(&of("")), "nothing is like nothing");
 }
 
 #[test]
@@ -132,8 +135,8 @@ proptest! {
         prop_assert_eq!(both, left.0.iter().filter(|value| right.0.contains(value)).count());
         prop_assert_eq!(of(&format!("{a} {b}")).len(), either);
         prop_assert_eq!((both, either), right.similarity(&left));
-        prop_assert_eq!(left.shadows(&right), right.shadows(&left));
-        prop_assert_eq!(left.shadows(&left), !left.is_empty());
+        prop_assert_eq!(left.restates(&right), right.restates(&left));
+        prop_assert_eq!(left.restates(&left), !left.is_empty());
     }
 
     /// Sound: a set of a size outside never restates. Tight: one of a size inside does, if one set
@@ -141,9 +144,9 @@ proptest! {
     #[test]
     fn the_sizes_are_those_that_can_shadow(len in 0usize..400, other in 0usize..500, shift in 0u32..40) {
         let set = values(0, len);
-        prop_assert_eq!(set.sizes().contains(&other), set.shadows(&values(0, other)));
-        if set.shadows(&values(shift, other)) {
-            prop_assert!(set.sizes().contains(&other));
+        prop_assert_eq!(set.restating_sizes().contains(&other), set.restates(&values(0, other)));
+        if set.restates(&values(shift, other)) {
+            prop_assert!(set.restating_sizes().contains(&other));
         }
     }
 }
@@ -179,17 +182,17 @@ fn the_verdict_over_stored_sets_is_that_of_the_plain_comparison() {
             values.dedup();
             Trigrams(values)
         });
-        let plain = left.shadows(&right);
+        let plain = left.restates(&right);
         verdicts[usize::from(plain)] += 1;
-        assert_eq!(left.shadows_stored(&right.to_bytes()), Some(plain));
-        assert_eq!(right.shadows_stored(&left.to_bytes()), Some(plain));
+        assert_eq!(left.restates_stored(&right.to_bytes()), Some(plain));
+        assert_eq!(right.restates_stored(&left.to_bytes()), Some(plain));
     }
     assert!(verdicts.iter().all(|count| *count > 1_000), "{verdicts:?}");
     let empty = Trigrams::default();
-    assert_eq!(empty.shadows_stored(&[]), Some(empty.shadows(&empty)));
+    assert_eq!(empty.restates_stored(&[]), Some(empty.restates(&empty)));
     let some = Trigrams::of("some words");
-    assert_eq!(some.shadows_stored(&[0, 0]), None, "no whole trigram");
+    assert_eq!(some.restates_stored(&[0, 0]), None, "no whole trigram");
     let mut bytes = some.to_bytes();
     bytes.rotate_left(3);
-    assert_eq!(some.shadows_stored(&bytes), None, "no order");
+    assert_eq!(some.restates_stored(&bytes), None, "no order");
 }

@@ -5,7 +5,9 @@
 use crate::test_cases::config;
 use proptest::prelude::*;
 use remem_core::Timestamp;
-use remem_core::distill::{Archive, Digest, ENGINE, Limits, Refusal, Source, plan};
+use remem_core::distill::{
+    Archive, DigestLimits, DistillError, DistillSource, ENGINE, TextDigest, plan_digest,
+};
 use std::collections::BTreeSet;
 
 /// A simple token counter: each word and punctuation mark is one token, and so is each line break.
@@ -21,13 +23,13 @@ fn count(text: &str) -> usize {
             .count()
 }
 
-fn made(sources: &[Source], budget: u64) -> Result<Digest, Refusal> {
-    plan(
+fn made(sources: &[DistillSource], budget: u64) -> Result<TextDigest, DistillError> {
+    plan_digest(
         sources,
         budget,
-        &Limits {
+        &DigestLimits {
             tokenizer: "words",
-            ..Limits::default()
+            ..DigestLimits::default()
         },
         &count,
     )
@@ -50,9 +52,9 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-fn sources() -> impl Strategy<Value = Vec<Source>> {
+fn sources() -> impl Strategy<Value = Vec<DistillSource>> {
     let source = (0..16u32, 0..5i64, text());
-    let source = source.prop_map(|(id, at, text)| Source {
+    let source = source.prop_map(|(id, at, text)| DistillSource {
         id: format!("mem_{id}"),
         created_at: Timestamp(at),
         text,
@@ -61,7 +63,7 @@ fn sources() -> impl Strategy<Value = Vec<Source>> {
 }
 
 /// A permutation of the sources, with some of them repeated.
-fn shuffled(sources: &[Source], seed: u64) -> Vec<Source> {
+fn shuffled(sources: &[DistillSource], seed: u64) -> Vec<DistillSource> {
     let mut state = seed;
     let mut next = move || {
         state = state
@@ -99,8 +101,8 @@ proptest! {
                 prop_assert!(digest.tokens_used <= budget);
                 prop_assert!(budget >= 64 && budget >= digest.tokens_in.div_ceil(8));
             }
-            Err(Refusal::BudgetTooSmall { budget: given, minimum }) => prop_assert!(given == budget && minimum > budget),
-            Err(Refusal::NothingToDistill) => prop_assert!(sources.iter().all(|source| source.text.trim().is_empty())),
+            Err(DistillError::BudgetTooSmall { budget: given, minimum }) => prop_assert!(given == budget && minimum > budget),
+            Err(DistillError::NothingToDistill) => prop_assert!(sources.iter().all(|source| source.text.trim().is_empty())),
             Err(refusal) => prop_assert!(false, "{}", refusal),
         }
     }
@@ -109,7 +111,7 @@ proptest! {
     fn every_unit_is_a_part_of_its_source_and_the_archive_rebuilds_the_text(sources in sources(), budget in 64..2_000u64) {
         let Ok(digest) = made(&sources, budget) else { return Ok(()) };
         for unit in &digest.units {
-            let cut = |source: &Source| source.text.get(unit.start..unit.end) == Some(&unit.text);
+            let cut = |source: &DistillSource| source.text.get(unit.start..unit.end) == Some(&unit.text);
             prop_assert!(sources.iter().any(|source| source.id == unit.source && cut(source)));
         }
         let archive = Archive::parse(&digest.archive).unwrap();
@@ -121,8 +123,8 @@ proptest! {
 
     #[test]
     fn the_text_stays_within_its_bytes(sources in sources(), most in 1..600usize) {
-        let limits = Limits { output_bytes_max: most, ..Limits::default() };
-        if let Ok(digest) = plan(&sources, 100_000, &limits, &count) {
+        let limits = DigestLimits { output_bytes_max: most, ..DigestLimits::default() };
+        if let Ok(digest) = plan_digest(&sources, 100_000, &limits, &count) {
             prop_assert!(digest.text.len() <= most && !digest.text.is_empty());
         }
     }
@@ -130,22 +132,22 @@ proptest! {
     #[test]
     fn a_counter_that_finds_more_in_the_whole_than_in_the_parts_is_obeyed(sources in sources(), budget in 64..2_000u64) {
         let grim = |text: &str| text.len() / 7 * (1 + text.len() / 100);
-        if let Ok(digest) = plan(&sources, budget, &Limits::default(), &grim) {
+        if let Ok(digest) = plan_digest(&sources, budget, &DigestLimits::default(), &grim) {
             let read: usize = digest.units.iter().map(|unit| grim(&unit.text)).sum();
             prop_assert!((read + grim(&digest.text)) as u64 <= budget);
         }
     }
 }
 
-fn source(id: &str, at: i64, text: &str) -> Source {
-    Source {
+fn source(id: &str, at: i64, text: &str) -> DistillSource {
+    DistillSource {
         id: id.to_owned(),
         created_at: Timestamp(at),
         text: text.to_owned(),
     }
 }
 
-fn small() -> Vec<Source> {
+fn small() -> Vec<DistillSource> {
     let texts = [
         "Hey! How are you?",
         "I moved to Oslo on 3 March and started at the harbour office.",
@@ -205,14 +207,14 @@ fn a_digest_that_is_written_down() {
 
 #[test]
 fn refusals_tell_what_would_be_enough() {
-    assert_eq!(made(&[], 1_000), Err(Refusal::NothingToDistill));
+    assert_eq!(made(&[], 1_000), Err(DistillError::NothingToDistill));
     assert_eq!(
         made(&[source("a", 0, " \n ")], 1_000),
-        Err(Refusal::NothingToDistill)
+        Err(DistillError::NothingToDistill)
     );
     assert_eq!(
         made(&small(), 63),
-        Err(Refusal::BudgetTooSmall {
+        Err(DistillError::BudgetTooSmall {
             budget: 63,
             minimum: 64
         })
@@ -220,7 +222,7 @@ fn refusals_tell_what_would_be_enough() {
     let long = [source("a", 0, &"word ".repeat(7_200))];
     assert_eq!(
         made(&long, 899),
-        Err(Refusal::BudgetTooSmall {
+        Err(DistillError::BudgetTooSmall {
             budget: 899,
             minimum: 900
         })
@@ -229,18 +231,18 @@ fn refusals_tell_what_would_be_enough() {
     let dense = [source("a", 0, &"!".repeat(100))];
     assert_eq!(
         made(&dense, 100),
-        Err(Refusal::BudgetTooSmall {
+        Err(DistillError::BudgetTooSmall {
             budget: 100,
             minimum: 201
         })
     );
-    let limits = Limits {
+    let limits = DigestLimits {
         output_bytes_max: 3,
-        ..Limits::default()
+        ..DigestLimits::default()
     };
     assert_eq!(
-        plan(&small(), 1_000, &limits, &count),
-        Err(Refusal::OutputTooLarge { limit: 3 })
+        plan_digest(&small(), 1_000, &limits, &count),
+        Err(DistillError::OutputTooLarge { limit: 3 })
     );
 }
 

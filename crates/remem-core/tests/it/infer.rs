@@ -7,7 +7,8 @@ use crate::test_cases::config;
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use remem_core::infer::{
-    Condition, Promise, Reading, Recurrence, Verdict, assertions, infer, observation_key,
+    Condition, InferInput, Promise, PromiseVerdict, Recurrence, assertions, infer_promises,
+    observation_key,
 };
 use remem_core::{Timestamp, Timing};
 
@@ -52,11 +53,11 @@ fn rows() -> Vec<GoldenRow<'static>> {
 }
 
 fn read(row: &GoldenRow<'_>) -> Vec<Promise> {
-    infer(&Reading {
+    infer_promises(&InferInput {
         text: row.text,
         at: row.at,
         zone: &row.zone,
-        trusted: row.trusted,
+        is_trusted: row.trusted,
         horizon_ms: HORIZON_MS,
     })
 }
@@ -67,9 +68,9 @@ fn promise_text(promise: Option<&Promise>) -> String {
         return "none".to_owned();
     };
     let verdict = match promise.verdict {
-        Verdict::Arm => "arm",
-        Verdict::Confirm => "confirm",
-        Verdict::Refused(_) => "refused",
+        PromiseVerdict::Arm => "arm",
+        PromiseVerdict::Confirm => "confirm",
+        PromiseVerdict::Refused(_) => "refused",
     };
     match &promise.condition {
         Condition::Once { at } => format!("{verdict} once {}", at.rfc3339()),
@@ -194,14 +195,14 @@ fn zone() -> impl Strategy<Value = TimeZone> {
 
 /// The promises of a text, each checked for the properties that hold for all promises.
 fn checked(text: &str, at: i64, zone: &TimeZone, trusted: bool) -> Vec<Promise> {
-    let reading = Reading {
+    let reading = InferInput {
         text,
         at: Timestamp(at),
         zone,
-        trusted,
+        is_trusted: trusted,
         horizon_ms: HORIZON_MS,
     };
-    let found = infer(&reading);
+    let found = infer_promises(&reading);
     for promise in &found {
         for range in [&promise.sentence, &promise.cue, &promise.condition_words] {
             assert!(
@@ -216,7 +217,7 @@ fn checked(text: &str, at: i64, zone: &TimeZone, trusted: bool) -> Vec<Promise> 
         assert!(
             within(&promise.cue) && within(&promise.condition_words) && promise.confidence <= 100
         );
-        assert!(trusted || promise.verdict != Verdict::Arm);
+        assert!(trusted || promise.verdict != PromiseVerdict::Arm);
         match &promise.condition {
             Condition::Once { at } => assert!(*at > reading.at),
             Condition::Recurring { rule, first } => {

@@ -6,7 +6,7 @@
 
 mod distill;
 mod infer;
-mod mirror;
+mod pii;
 mod proposals;
 mod redaction;
 #[path = "../../src/test_cases.rs"]

@@ -25,7 +25,7 @@ fn slot_of(trust: Trust) -> Option<String> {
     let admission = Admission {
         policy: &policy,
         redactor: &Redactor::empty(),
-        scan: 1,
+        redaction_fingerprint: 1,
         now: NOW,
     };
     admission

@@ -58,7 +58,7 @@ impl Algorithm {
         Algorithm::EdDsa,
     ];
     /// The algorithms that are accepted by default.
-    pub const USUAL: [Algorithm; 3] = [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
+    pub const DEFAULT: [Algorithm; 3] = [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
 
     /// The name in a token's header.
     #[must_use]
@@ -99,7 +99,7 @@ impl Algorithm {
 }
 
 /// The components of a public key, by its type.
-enum Material {
+enum KeyMaterial {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
     P384(Vec<u8>),
@@ -107,25 +107,25 @@ enum Material {
 }
 
 /// Identifies a key: a digest of its components.
-pub type KeyPrint = [u8; 32];
+pub type KeyFingerprint = [u8; 32];
 
 /// One public key of an issuer.
 pub struct PublicKey {
     kid: Option<String>,
     algorithm: Option<Algorithm>,
-    material: Material,
-    print: KeyPrint,
+    material: KeyMaterial,
+    fingerprint: KeyFingerprint,
 }
 
 /// The usable keys of a JWKS document.
 pub struct PublicKeys {
     keys: Vec<PublicKey>,
-    left_out: usize,
+    unusable: usize,
 }
 
 /// The JSON of a JWKS document.
 #[derive(Deserialize)]
-struct Document {
+struct JwksDocument {
     keys: Vec<Value>,
 }
 
@@ -150,15 +150,15 @@ impl PublicKeys {
     /// Parses a JWKS document. Keys that cannot be used (encryption keys, shared secrets, other
     /// curves, and private keys, which should not be there) are left out and counted.
     pub fn parse(document: &[u8]) -> Result<PublicKeys, KeysetError> {
-        let document: Document =
+        let document: JwksDocument =
             serde_json::from_slice(document).map_err(|_| KeysetError::Malformed)?;
         if document.keys.len() > KEYS_MAX {
             return Err(KeysetError::TooLarge);
         }
         let all = document.keys.len();
-        let keys: Vec<PublicKey> = document.keys.into_iter().filter_map(read).collect();
+        let keys: Vec<PublicKey> = document.keys.into_iter().filter_map(parse_key).collect();
         Ok(PublicKeys {
-            left_out: all - keys.len(),
+            unusable: all - keys.len(),
             keys,
         })
     }
@@ -177,18 +177,18 @@ impl PublicKeys {
 
     /// Number of keys in the document that are not usable.
     #[must_use]
-    pub fn left_out(&self) -> usize {
-        self.left_out
+    pub fn unusable(&self) -> usize {
+        self.unusable
     }
 
     /// Whether the document (still) contains this key.
-    pub(super) fn holds(&self, fingerprint: &KeyPrint) -> bool {
-        self.keys.iter().any(|key| key.print == *fingerprint)
+    pub(super) fn contains(&self, fingerprint: &KeyFingerprint) -> bool {
+        self.keys.iter().any(|key| key.fingerprint == *fingerprint)
     }
 
     /// The keys that a token may be signed with: those with its key id, or the only key if it names
     /// none.
-    pub(super) fn named(&self, kid: Option<&str>) -> Vec<&PublicKey> {
+    pub(super) fn candidates(&self, kid: Option<&str>) -> Vec<&PublicKey> {
         match kid {
             Some(kid) => self
                 .keys
@@ -204,12 +204,12 @@ impl PublicKeys {
 impl PublicKey {
     /// Whether the key can make signatures with this algorithm, by its type and by the purpose that
     /// the document states.
-    pub(super) fn fits(&self, algorithm: Algorithm) -> bool {
+    pub(super) fn supports(&self, algorithm: Algorithm) -> bool {
         let by_type = match self.material {
-            Material::Rsa { .. } => algorithm.rsa().is_some(),
-            Material::P256(_) => algorithm == Algorithm::Es256,
-            Material::P384(_) => algorithm == Algorithm::Es384,
-            Material::Ed25519(_) => algorithm == Algorithm::EdDsa,
+            KeyMaterial::Rsa { .. } => algorithm.rsa().is_some(),
+            KeyMaterial::P256(_) => algorithm == Algorithm::Es256,
+            KeyMaterial::P384(_) => algorithm == Algorithm::Es384,
+            KeyMaterial::Ed25519(_) => algorithm == Algorithm::EdDsa,
         };
         sabotage!(
             "a-key-verifies-any-algorithm",
@@ -219,31 +219,31 @@ impl PublicKey {
     }
 
     /// Verifies a signature; false for an algorithm that the key does not support.
-    pub(super) fn signed(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+    pub(super) fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         let verify_point = |scheme: &'static dyn VerificationAlgorithm, point: &[u8]| {
             UnparsedPublicKey::new(scheme, point).verify(message, signature)
         };
         let verified = match (&self.material, algorithm.rsa()) {
-            _ if !self.fits(algorithm) => return false,
-            (Material::Rsa { n, e }, Some(parameters)) => {
+            _ if !self.supports(algorithm) => return false,
+            (KeyMaterial::Rsa { n, e }, Some(parameters)) => {
                 RsaPublicKeyComponents { n, e }.verify(parameters, message, signature)
             }
-            (Material::Rsa { .. }, None) => return false,
-            (Material::P256(point), _) => verify_point(&ECDSA_P256_SHA256_FIXED, point),
-            (Material::P384(point), _) => verify_point(&ECDSA_P384_SHA384_FIXED, point),
-            (Material::Ed25519(point), _) => verify_point(&ED25519, point),
+            (KeyMaterial::Rsa { .. }, None) => return false,
+            (KeyMaterial::P256(point), _) => verify_point(&ECDSA_P256_SHA256_FIXED, point),
+            (KeyMaterial::P384(point), _) => verify_point(&ECDSA_P384_SHA384_FIXED, point),
+            (KeyMaterial::Ed25519(point), _) => verify_point(&ED25519, point),
         };
         sabotage!("any-signature-does-for-a-token", verified.is_ok(), true)
     }
 
     /// The digest that identifies the key.
-    pub(super) fn print(&self) -> KeyPrint {
-        self.print
+    pub(super) fn fingerprint(&self) -> KeyFingerprint {
+        self.fingerprint
     }
 }
 
 /// Parses one key; `None` if it cannot be used to verify signatures.
-fn read(value: Value) -> Option<PublicKey> {
+fn parse_key(value: Value) -> Option<PublicKey> {
     let jwk: Jwk = serde_json::from_value(value).ok()?;
     let for_signatures = jwk
         .purpose
@@ -266,20 +266,20 @@ fn read(value: Value) -> Option<PublicKey> {
         .map(|name| Algorithm::parse(name).ok_or(()))
         .transpose()
         .ok()?;
-    let material = material(&jwk)?;
-    let fingerprint = print(&material);
+    let material = key_material(&jwk)?;
+    let fingerprint = fingerprint_of(&material);
     let key = PublicKey {
         kid: jwk.kid,
         algorithm,
         material,
-        print: fingerprint,
+        fingerprint,
     };
     // A key whose stated algorithm does not match its type is not usable.
-    algorithm.is_none_or(|own| key.fits(own)).then_some(key)
+    algorithm.is_none_or(|own| key.supports(own)).then_some(key)
 }
 
 /// The components of a key; `None` for types and curves that are not supported.
-fn material(jwk: &Jwk) -> Option<Material> {
+fn key_material(jwk: &Jwk) -> Option<KeyMaterial> {
     let bytes = |text: &Option<String>| URL_SAFE_NO_PAD.decode(text.as_deref()?).ok();
     let part =
         |text: &Option<String>, length: usize| bytes(text).filter(|bytes| bytes.len() == length);
@@ -291,22 +291,22 @@ fn material(jwk: &Jwk) -> Option<Material> {
             let e = bytes(&jwk.e)?;
             RSA_BYTES
                 .contains(&n.len())
-                .then_some(Material::Rsa { n, e })
+                .then_some(KeyMaterial::Rsa { n, e })
         }
-        ("EC", Some("P-256")) => Some(Material::P256(point(32)?)),
-        ("EC", Some("P-384")) => Some(Material::P384(point(48)?)),
-        ("OKP", Some("Ed25519")) => Some(Material::Ed25519(part(&jwk.x, 32)?)),
+        ("EC", Some("P-256")) => Some(KeyMaterial::P256(point(32)?)),
+        ("EC", Some("P-384")) => Some(KeyMaterial::P384(point(48)?)),
+        ("OKP", Some("Ed25519")) => Some(KeyMaterial::Ed25519(part(&jwk.x, 32)?)),
         _ => None,
     }
 }
 
 /// The digest of a key's components.
-fn print(material: &Material) -> KeyPrint {
+fn fingerprint_of(material: &KeyMaterial) -> KeyFingerprint {
     let (kind, first, second): (&[u8], &[u8], &[u8]) = match material {
-        Material::Rsa { n, e } => (b"rsa:", n, e),
-        Material::P256(point) => (b"p256", point, &[]),
-        Material::P384(point) => (b"p384", point, &[]),
-        Material::Ed25519(point) => (b"ed25", point, &[]),
+        KeyMaterial::Rsa { n, e } => (b"rsa:", n, e),
+        KeyMaterial::P256(point) => (b"p256", point, &[]),
+        KeyMaterial::P384(point) => (b"p384", point, &[]),
+        KeyMaterial::Ed25519(point) => (b"ed25", point, &[]),
     };
     let mut digest = blake3::Hasher::new();
     digest

@@ -8,18 +8,18 @@
 mod keys;
 mod token;
 
-pub use keys::{Algorithm, KeyPrint, PublicKey, PublicKeys};
+pub use keys::{Algorithm, KeyFingerprint, PublicKey, PublicKeys};
 use remem_core::sabotage;
-pub use token::Refusal;
+pub use token::TokenRefusal;
 
-use crate::caller::{Caller, Proof};
+use crate::caller::{Caller, Credential};
 use crate::engine::Engine;
-use crate::error::Denied;
-use crate::keys::is_of_the_host;
+use crate::error::AuthError;
+use crate::keys::is_reserved_principal;
 use crate::ports::{Keyset, KeysetError};
 use remem_core::{PrincipalId, TenantId, Timestamp, Trust};
 use std::sync::Arc;
-use token::{Proven, Token};
+use token::{ParsedToken, VerifiedToken};
 
 /// The rules that a token must satisfy.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub struct TokenRules {
 
 /// Authentication with tokens of one issuer.
 #[derive(Clone)]
-pub struct Bearer {
+pub struct BearerAuth {
     /// The rules for the issuer's tokens.
     pub rules: TokenRules,
     /// The keys that the issuer signs with.
@@ -55,56 +55,64 @@ pub struct Bearer {
 
 impl Engine {
     /// Number of usable keys of the issuer; `None` if tokens are not accepted here.
-    pub async fn token_keys(&self) -> Option<Result<usize, KeysetError>> {
+    pub async fn count_token_keys(&self) -> Option<Result<usize, KeysetError>> {
         let bearer = self.parts.bearer.as_ref()?;
         Some(bearer.keyset.keys(false).await.map(|keys| keys.len()))
     }
 
     /// Authenticates with a token. `None` if the text is not a token, or tokens are not accepted
     /// here.
-    pub(crate) async fn caller_by_token(&self, text: &str) -> Option<Result<Caller, Denied>> {
+    pub(crate) async fn caller_by_token(&self, text: &str) -> Option<Result<Caller, AuthError>> {
         let bearer = self.parts.bearer.as_ref()?;
-        let token = Token::of(text)?;
-        let verified = match self.proven(bearer, &token).await {
+        let token = ParsedToken::parse(text)?;
+        let verified = match self.verify_token(bearer, &token).await {
             Ok(verified) => verified,
             Err(denied) => return Some(Err(denied)),
         };
-        Some(self.caller_proven(bearer, verified).await)
+        Some(self.caller_of_token(bearer, verified).await)
     }
 
     /// Verifies a token against the rules and the issuer's keys.
-    async fn proven(&self, bearer: &Bearer, token: &Token<'_>) -> Result<Proven, Denied> {
+    async fn verify_token(
+        &self,
+        bearer: &BearerAuth,
+        token: &ParsedToken<'_>,
+    ) -> Result<VerifiedToken, AuthError> {
         // Check the header first: what it alone rules out must not cause keys to be fetched.
-        token.algorithm(&bearer.rules).map_err(refused)?;
-        let keys = bearer.keyset.keys(false).await.map_err(no_keys)?;
-        match token.prove(&bearer.rules, &keys, self.now()) {
-            Err(Refusal::UnknownKey) => {
+        token.algorithm(&bearer.rules).map_err(log_refusal)?;
+        let keys = bearer.keyset.keys(false).await.map_err(keys_unavailable)?;
+        match token.verify(&bearer.rules, &keys, self.now()) {
+            Err(TokenRefusal::UnknownKey) => {
                 // The issuer may have a new key. The port limits how often that causes a request.
-                let keys = bearer.keyset.keys(true).await.map_err(no_keys)?;
+                let keys = bearer.keyset.keys(true).await.map_err(keys_unavailable)?;
                 token
-                    .prove(&bearer.rules, &keys, self.now())
-                    .map_err(refused)
+                    .verify(&bearer.rules, &keys, self.now())
+                    .map_err(log_refusal)
             }
-            other => other.map_err(refused),
+            other => other.map_err(log_refusal),
         }
     }
 
     /// The caller that a verified token identifies, if its tenant exists.
-    async fn caller_proven(&self, bearer: &Bearer, verified: Proven) -> Result<Caller, Denied> {
+    async fn caller_of_token(
+        &self,
+        bearer: &BearerAuth,
+        verified: VerifiedToken,
+    ) -> Result<Caller, AuthError> {
         let tenant_info = self
             .parts
             .directory
             .tenant(&verified.tenant)
             .await
-            .map_err(|_| Denied::Unavailable)?;
-        let tenant = tenant_info.ok_or_else(|| refused(Refusal::Tenant))?;
+            .map_err(|_| AuthError::Unavailable)?;
+        let tenant = tenant_info.ok_or_else(|| log_refusal(TokenRefusal::Tenant))?;
         Ok(Caller {
             tenant: tenant.id,
-            principal: self.principal_of(&bearer.rules.issuer, &verified.subject),
+            principal: self.principal_of_subject(&bearer.rules.issuer, &verified.subject),
             permissions: verified.permissions,
             trust: Some(bearer.rules.trust),
             shapes: tenant.shapes,
-            proof: Proof::Token {
+            credential: Credential::Token {
                 until: verified.until,
                 key: verified.key,
             },
@@ -116,26 +124,26 @@ impl Engine {
     pub(crate) async fn token_still_valid(
         &self,
         until: Timestamp,
-        key: &KeyPrint,
-    ) -> Result<(), Denied> {
+        key: &KeyFingerprint,
+    ) -> Result<(), AuthError> {
         if sabotage!("streams-outlive-their-token", until <= self.now(), false) {
-            return Err(Denied::Expired);
+            return Err(AuthError::Expired);
         }
-        let bearer = self.parts.bearer.as_ref().ok_or(Denied::Revoked)?;
-        let keys = bearer.keyset.keys(false).await.map_err(no_keys)?;
-        if sabotage!("streams-outlive-the-issuer-s-key", keys.holds(key), true) {
+        let bearer = self.parts.bearer.as_ref().ok_or(AuthError::Revoked)?;
+        let keys = bearer.keyset.keys(false).await.map_err(keys_unavailable)?;
+        if sabotage!("streams-outlive-the-issuer-s-key", keys.contains(key), true) {
             Ok(())
         } else {
-            Err(Denied::Revoked)
+            Err(AuthError::Revoked)
         }
     }
 
     /// The user that a token's subject is here. A subject that is not a valid name, or could be
     /// confused with a key, the host or such a digest, becomes a digest: stable, and without the
     /// issuer's name for the person (which may be an address).
-    fn principal_of(&self, issuer: &str, subject: &str) -> PrincipalId {
+    fn principal_of_subject(&self, issuer: &str, subject: &str) -> PrincipalId {
         let is_reserved = |name: &PrincipalId| {
-            is_of_the_host(name.as_str())
+            is_reserved_principal(name.as_str())
                 || sabotage!(
                     "a-subject-takes-a-key-s-name",
                     name.as_str().starts_with("key_"),
@@ -147,7 +155,7 @@ impl Engine {
             return name;
         }
         let mut digest =
-            blake3::Hasher::new_keyed(&self.parts.key.derive("remembrancer token subject v1"));
+            blake3::Hasher::new_keyed(&self.parts.host_key.derive("remembrancer token subject v1"));
         digest
             .update(&(issuer.len() as u64).to_le_bytes())
             .update(issuer.as_bytes())
@@ -158,27 +166,27 @@ impl Engine {
 }
 
 /// Logs and counts a refusal. The returned error is the same for every reason.
-fn refused(refusal: Refusal) -> Denied {
+fn log_refusal(refusal: TokenRefusal) -> AuthError {
     tracing::info!(reason = refusal.as_str(), "a token was refused");
     metrics::counter!("remem_tokens_refused_total", "reason" => refusal.as_str()).increment(1);
     sabotage!(
         "a-refusal-tells-why",
-        Denied::Unknown,
-        if refusal == Refusal::Expired {
-            Denied::Expired
+        AuthError::Unknown,
+        if refusal == TokenRefusal::Expired {
+            AuthError::Expired
         } else {
-            Denied::Unknown
+            AuthError::Unknown
         }
     )
 }
 
 /// Logs that the issuer's keys are not available.
-fn no_keys(error: KeysetError) -> Denied {
+fn keys_unavailable(error: KeysetError) -> AuthError {
     tracing::warn!(
         reason = error.as_str(),
         "no token can be checked: there are no keys of the issuer"
     );
-    Denied::Unavailable
+    AuthError::Unavailable
 }
 
 #[cfg(test)]

@@ -1,20 +1,22 @@
 //! Operations of callers on commitments: create, confirm, cancel, snooze.
 
-use super::infer::{HAND_MADE, condition};
-use super::{CommitmentInfo, named, set, ties};
+use super::recognise::{CREATED_TAG, to_when};
+use super::{CommitmentInfo, commitment_ref, set_commitment, ties_of};
 use crate::caller::Caller;
 use crate::cpu;
-use crate::engine::{Digest, Engine};
+use crate::engine::{Engine, RequestDigest};
 use crate::error::EngineError;
 use remem_core::admission::check_name;
-use remem_core::commitment::{Delivery, Refusal, Spans, State, When, check_instant};
-use remem_core::infer::{self, Reading, Verdict};
+use remem_core::commitment::{
+    CommitmentError, CommitmentState, CommitmentTrigger, Delivery, TextSpans, check_instant,
+};
+use remem_core::infer::{self, InferInput, PromiseVerdict};
 use remem_core::sabotage;
 use remem_core::{
     Batch, Commitment, Draft, EventBody, Facets, Idempotency, Permission, Precondition, Rejection,
     Scope, TenantId, Timestamp, Timing, schedule,
 };
-use remem_store::{Outcome, StoreError};
+use remem_store::{ChangeOutcome, StoreError};
 use serde_json::Value;
 
 /// A commitment to create. Without a time or a predicate, one is read from the text.
@@ -40,7 +42,7 @@ pub struct NewCommitment {
 
 /// The result of creating a commitment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Created {
+pub struct CreateCommitmentResult {
     /// The new commitment, or the open one that is equal to it.
     pub info: CommitmentInfo,
     /// Whether this repeats the answer to an earlier request with the same idempotency key, or an
@@ -50,7 +52,7 @@ pub struct Created {
 
 /// A change of a commitment by a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changed {
+pub enum CommitmentChange {
     /// Confirm a commitment that was only recognised in a text.
     Confirm,
     /// Cancel it: it will not fire.
@@ -61,7 +63,7 @@ pub enum Changed {
 
 /// How often a conflicting commit is retried: another node may fire the commitment at the same
 /// time.
-const TRIES: u32 = 16;
+const COMMIT_TRIES: u32 = 16;
 
 impl Engine {
     /// Creates a commitment. Its text becomes an entry of the memory, in the same commit.
@@ -71,12 +73,13 @@ impl Engine {
         memory_ref: &str,
         new: NewCommitment,
         key: Option<&str>,
-    ) -> Result<Created, EngineError> {
+    ) -> Result<CreateCommitmentResult, EngineError> {
         caller.require(Permission::MemoryWrite)?;
         let scope = caller.scope_to_write(memory_ref)?;
-        let idempotency = self.idempotency("create-commitment", key, &digest(&scope, &new))?;
+        let idempotency =
+            self.idempotency("create-commitment", key, &commitment_digest(&scope, &new))?;
         let rejected = match self
-            .create_new(caller, &scope, new, idempotency.clone())
+            .create_with_entry(caller, &scope, new, idempotency.clone())
             .await
         {
             Err(
@@ -89,64 +92,64 @@ impl Engine {
         // The request is refused now because its instant has passed, or what it starts is gone. A
         // repetition of an earlier request still gets the first answer.
         let first = self
-            .first_answer(caller.tenant(), idempotency.as_ref())
+            .replayed_commit(caller.tenant(), idempotency.as_ref())
             .await?;
-        let id = first.and_then(|first| first.outcomes.iter().find_map(recorded));
-        Ok(Created {
+        let id = first.and_then(|first| first.outcomes.iter().find_map(recorded_key));
+        Ok(CreateCommitmentResult {
             info: self
-                .written_commitment(caller, &id.ok_or(rejected)?)
+                .get_written_commitment(caller, &id.ok_or(rejected)?)
                 .await?,
             replayed: true,
         })
     }
 
     /// Creates a commitment and its entry, without regard to replays of refused requests.
-    async fn create_new(
+    async fn create_with_entry(
         &self,
         caller: &Caller,
         scope: &Scope,
         new: NewCommitment,
         idempotency: Option<Idempotency>,
-    ) -> Result<Created, EngineError> {
+    ) -> Result<CreateCommitmentResult, EngineError> {
         self.check_delivery(caller, &new.delivery).await?;
-        let subjects = self.subjects(caller, &new.subjects)?;
+        let subjects = self.subject_digests(caller, &new.subjects)?;
         let now = self.now_for(caller.tenant()).await?;
         let policy = self.policy_of(caller);
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let admission = rules.admission(&policy, now);
         let draft = Draft {
             content: new.text.clone(),
-            tags: vec![HAND_MADE.to_owned()],
+            tags: vec![CREATED_TAG.to_owned()],
             subjects,
             facets: Facets {
-                trust: caller.own_trust(),
+                trust: caller.default_trust(),
                 ..Facets::default()
             },
             ..Draft::default()
         };
-        let size = cpu::of_draft(&draft);
+        let size = cpu::draft_bytes(&draft);
         let admit = || admission.admit(scope, draft);
         let cpu = &self.parts.cpu;
         let admitted = cpu.run(caller.tenant(), size, admit).await??;
         let mut commitment = self
-            .by_hand(caller.tenant(), scope, &new, admitted.content(), now)
+            .build_commitment(caller.tenant(), scope, &new, admitted.content(), now)
             .await?;
         let action = infer::observation_key(admitted.content())
             .unwrap_or_else(|| admitted.content().to_owned());
         let id = self.commitment_id(caller.tenant(), &commitment, &action);
         let entry = self.parts.ids.entry();
         let source = (scope.memory_ref.clone(), entry.clone());
-        let record_ties = ties(&commitment, Some(source), policy.commitment_retention_ms);
-        for _ in 0..TRIES {
+        let record_ties = ties_of(&commitment, Some(source), policy.commitment_retention_ms);
+        for _ in 0..COMMIT_TRIES {
             let known = self.load_commitment(caller.tenant(), &id).await?;
             if let Some(earlier) = &known {
                 if earlier.commitment.state.is_open() {
-                    return Ok(Created {
-                        info: self.written_commitment(caller, &id).await?,
+                    return Ok(CreateCommitmentResult {
+                        info: self.get_written_commitment(caller, &id).await?,
                         replayed: true,
                     });
                 }
-                commitment.follow(&earlier.commitment);
+                commitment.continue_counters(&earlier.commitment);
             }
             // Another caller may create the same at the same time, and it may have fired since:
             // write only over the version that was read.
@@ -154,11 +157,11 @@ impl Engine {
                 Precondition::Version(info.version)
             });
             let batch = Batch::new(scope.tenant.clone(), now)
-                .by(caller.principal().clone())
+                .with_principal(caller.principal().clone())
                 .idempotent(idempotency.clone());
             let batch = sabotage!(
                 "two-create-the-same-over-each-other",
-                set(
+                set_commitment(
                     batch.put(entry.clone(), admitted.clone()),
                     &admission,
                     &id,
@@ -166,7 +169,7 @@ impl Engine {
                     record_ties.clone(),
                     precondition,
                 ),
-                set(
+                set_commitment(
                     batch.put(entry.clone(), admitted.clone()),
                     &admission,
                     &id,
@@ -175,16 +178,20 @@ impl Engine {
                     Precondition::None
                 )
             );
-            let batch = batch.emit(EventBody::CommitmentCreated(named(
+            let batch = batch.emit(EventBody::CommitmentCreated(commitment_ref(
                 &id,
                 &commitment,
                 Some(&entry),
             )));
             match self.parts.store.commit(batch).await {
                 Ok(committed) => {
-                    let id = committed.outcomes.iter().find_map(recorded).unwrap_or(id);
-                    return Ok(Created {
-                        info: self.written_commitment(caller, &id).await?,
+                    let id = committed
+                        .outcomes
+                        .iter()
+                        .find_map(recorded_key)
+                        .unwrap_or(id);
+                    return Ok(CreateCommitmentResult {
+                        info: self.get_written_commitment(caller, &id).await?,
                         replayed: committed.replayed,
                     });
                 }
@@ -202,7 +209,7 @@ impl Engine {
         tenant: &TenantId,
         predicate: &str,
     ) -> Result<String, EngineError> {
-        let secrets = self.rules(tenant).await?;
+        let secrets = self.redaction_rules(tenant).await?;
         sabotage!(
             "a-predicate-may-hold-a-secret",
             check_name(secrets.redactor(), "predicate", predicate)?
@@ -215,7 +222,7 @@ impl Engine {
     }
 
     /// Builds the commitment that a caller described.
-    async fn by_hand(
+    async fn build_commitment(
         &self,
         tenant: &TenantId,
         scope: &Scope,
@@ -223,37 +230,39 @@ impl Engine {
         text: &str,
         now: Timestamp,
     ) -> Result<Commitment, EngineError> {
-        let rules = self.rules_of(tenant, Some(&scope.memory_ref)).await?;
+        let rules = self
+            .effective_commitment_rules(tenant, Some(&scope.memory_ref))
+            .await?;
         let zone = new.zone.clone().unwrap_or(rules.zone);
-        let clocks = schedule::zone(&zone)?;
+        let clocks = schedule::parse_zone(&zone)?;
         let horizon_ms = self.parts.policy.horizon_ms_max;
         let (when, next_at, spans) = match (new.at, &new.every, &new.cron, &new.predicate) {
             (Some(at), None, None, None) => {
                 check_instant("at", at, now, horizon_ms)?;
-                (When::Once, Some(at), None)
+                (CommitmentTrigger::Once, Some(at), None)
             }
             (None, None, None, Some(predicate)) => {
                 let key = self.predicate_key(tenant, predicate).await?;
-                (When::Predicate { key, once: true }, None, None)
+                (CommitmentTrigger::Predicate { key, once: true }, None, None)
             }
             (None, None, None, None) => {
-                let reading = Reading {
+                let reading = InferInput {
                     text,
                     at: now,
                     zone: &clocks,
-                    trusted: true,
+                    is_trusted: true,
                     horizon_ms,
                 };
-                let recognised = infer::infer(&reading).into_iter().next();
+                let recognised = infer::infer_promises(&reading).into_iter().next();
                 let no_time = Rejection::Invalid {
                     field: "text",
                     rule: "has no time in it; set at, every, cron or predicate",
                 };
                 let recognised = recognised.ok_or(no_time)?;
-                if let Verdict::Refused(_) = recognised.verdict {
+                if let PromiseVerdict::Refused(_) = recognised.verdict {
                     return Err(Rejection::too_far("text", horizon_ms).into());
                 }
-                let (when, next_at) = condition(&recognised.condition, &zone);
+                let (when, next_at) = to_when(&recognised.condition, &zone);
                 let span = |range: &std::ops::Range<usize>| [range.start, range.end];
                 let sentence = span(&recognised.sentence);
                 let cue = span(&recognised.cue);
@@ -261,7 +270,7 @@ impl Engine {
                 (
                     when,
                     next_at,
-                    Some(Spans {
+                    Some(TextSpans {
                         sentence,
                         cue,
                         condition: words,
@@ -276,7 +285,7 @@ impl Engine {
                 })?;
                 check_instant("cron", first, now, horizon_ms)?;
                 (
-                    When::Recurring {
+                    CommitmentTrigger::Recurring {
                         every: every.clone(),
                         cron: cron.clone(),
                         zone,
@@ -294,10 +303,10 @@ impl Engine {
                 .into());
             }
         };
-        let rules = spans.is_some().then(|| infer::RULES.to_owned());
+        let rules = spans.is_some().then(|| infer::INFER_RULES.to_owned());
         Ok(Commitment {
             memory_ref: scope.memory_ref.as_str().to_owned(),
-            state: State::Armed,
+            state: CommitmentState::Armed,
             when,
             next_at: next_at.map(|at| at.0),
             give_up_at: now.plus_ms(self.parts.policy.commitment_wait_ms).0,
@@ -321,41 +330,45 @@ impl Engine {
         &self,
         caller: &Caller,
         id: &str,
-        change: Changed,
+        change: CommitmentChange,
     ) -> Result<CommitmentInfo, EngineError> {
         sabotage!("anybody-confirms", caller.require(Permission::MemoryWrite)?);
         let tenant = caller.tenant();
         let policy = self.policy_of(caller);
-        for _ in 0..TRIES {
-            let info = self.commitment_of(caller, id).await?;
+        for _ in 0..COMMIT_TRIES {
+            let info = self.find_visible_commitment(caller, id).await?;
             let now = self.now_for(tenant).await?;
-            let rules = self.rules(tenant).await?;
+            let rules = self.redaction_rules(tenant).await?;
             let changed = match change {
-                Changed::Confirm => info.commitment.confirm(now, policy.commitment_wait_ms),
-                Changed::Cancel => info.commitment.cancel(now),
-                Changed::Snooze(until) => info.commitment.snooze(until, now, policy.horizon_ms_max),
+                CommitmentChange::Confirm => {
+                    info.commitment.confirm(now, policy.commitment_wait_ms)
+                }
+                CommitmentChange::Cancel => info.commitment.cancel(now),
+                CommitmentChange::Snooze(until) => {
+                    info.commitment.snooze(until, now, policy.horizon_ms_max)
+                }
             };
             let next = changed.map_err(|refusal| match refusal {
-                Refusal::State(state) => EngineError::CommitmentState { state },
-                Refusal::Rejected(rejection) => EngineError::Rejected(rejection),
+                CommitmentError::WrongState(state) => EngineError::CommitmentState { state },
+                CommitmentError::Rejected(rejection) => EngineError::Rejected(rejection),
             })?;
             let commitment_ref = CommitmentInfo {
                 commitment: next.clone(),
                 ..info.clone()
             }
-            .named();
+            .to_ref();
             let event = if next.state.is_open() {
                 EventBody::CommitmentChanged(commitment_ref)
             } else {
                 EventBody::CommitmentEnded(commitment_ref)
             };
-            let record_ties = ties(
+            let record_ties = ties_of(
                 &next,
                 info.ties.source.clone(),
                 policy.commitment_retention_ms,
             );
-            let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
-            let batch = set(
+            let batch = Batch::new(tenant.clone(), now).with_principal(caller.principal().clone());
+            let batch = set_commitment(
                 batch,
                 &rules.admission(&policy, now),
                 id,
@@ -365,7 +378,7 @@ impl Engine {
             )
             .emit(event);
             match self.parts.store.commit(batch).await {
-                Ok(_) => return self.written_commitment(caller, id).await,
+                Ok(_) => return self.get_written_commitment(caller, id).await,
                 Err(StoreError::Conflict) => {}
                 Err(other) => return Err(other.into()),
             }
@@ -375,8 +388,8 @@ impl Engine {
 }
 
 /// The key of the record that a commit wrote.
-fn recorded(outcome: &Outcome) -> Option<String> {
-    if let Outcome::Recorded { key, .. } = outcome {
+fn recorded_key(outcome: &ChangeOutcome) -> Option<String> {
+    if let ChangeOutcome::Recorded { key, .. } = outcome {
         Some(key.clone())
     } else {
         None
@@ -384,8 +397,8 @@ fn recorded(outcome: &Outcome) -> Option<String> {
 }
 
 /// Digest of a request for a commitment, for its idempotency key.
-fn digest(scope: &Scope, new: &NewCommitment) -> Digest {
-    let mut digest = Digest::default();
+fn commitment_digest(scope: &Scope, new: &NewCommitment) -> RequestDigest {
+    let mut digest = RequestDigest::default();
     digest.part(scope.memory_ref.as_str().as_bytes());
     digest.part(new.text.as_bytes());
     digest.part(&new.at.map_or([0; 8], |at| at.0.to_le_bytes()));

@@ -7,30 +7,30 @@
 //! be done about it. Whatever ends the entry ends the commitment in the same commit: the store
 //! guarantees that.
 
-pub(crate) mod fire;
-pub(crate) mod infer;
+pub(crate) mod firing;
 mod manage;
 mod observe;
+pub(crate) mod recognise;
 mod rules;
 
-pub use manage::{Changed, Created, NewCommitment};
-pub use observe::Observed;
+pub use manage::{CommitmentChange, CreateCommitmentResult, NewCommitment};
+pub use observe::ObservationResult;
 use remem_core::sabotage;
-pub use rules::{Arm, CommitmentRules, NewRules};
+pub use rules::{ArmMode, CommitmentRules, NewCommitmentRules};
 
 use crate::caller::Caller;
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::recall::is_within;
+use crate::read::is_within;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use remem_core::commitment::{self, EndedBy, State};
+use remem_core::commitment::{self, CommitmentState, EndedBy};
 use remem_core::event::CommitmentRef;
 use remem_core::{
     Admission, Batch, Commitment, Entry, EntryId, MemoryRef, Permission, Precondition, Record,
-    RecordKind, Rejection, TenantId, Ties, Timestamp,
+    RecordKind, RecordLinks, Rejection, TenantId, Timestamp,
 };
-use remem_store::{StoreError, Tie};
+use remem_store::{RecordLookup, StoreError};
 use std::pin::pin;
 
 /// A commitment with its id and the entry it was made from.
@@ -43,7 +43,7 @@ pub struct CommitmentInfo {
     /// The entry that the commitment was made from.
     pub source: Option<EntryId>,
     pub(crate) version: u64,
-    pub(crate) ties: Ties,
+    pub(crate) ties: RecordLinks,
 }
 
 /// The filter of a list of commitments.
@@ -52,9 +52,9 @@ pub struct CommitmentQuery {
     /// Only commitments of this memory.
     pub memory_ref: Option<String>,
     /// Only commitments in this state.
-    pub state: Option<State>,
+    pub state: Option<CommitmentState>,
     /// Cursor of the previous page, to continue after it.
-    pub after: Option<String>,
+    pub cursor: Option<String>,
     /// Number of commitments wanted; see `Policy::list_limit`.
     pub limit: Option<u32>,
 }
@@ -65,7 +65,7 @@ pub struct CommitmentPage {
     /// The commitments of this page.
     pub commitments: Vec<CommitmentInfo>,
     /// Cursor of the next page, if there is one.
-    pub next: Option<String>,
+    pub next_cursor: Option<String>,
 }
 
 /// Why a commitment exists: its entry, and the words in it that led to the commitment. The words
@@ -83,7 +83,7 @@ pub struct Explanation {
 
 /// The record that a commitment fired.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FireNote {
+pub struct FiringRecord {
     /// The occasion of the firing: an instant (`t` and milliseconds) or the number of the time that
     /// its predicate became true (`p`).
     pub instant: String,
@@ -95,8 +95,8 @@ pub struct FireNote {
     pub run_id: Option<String>,
 }
 
-impl FireNote {
-    fn read(record: &Record, prefix: &str) -> FireNote {
+impl FiringRecord {
+    fn from_record(record: &Record, prefix: &str) -> FiringRecord {
         let time = |name: &str| {
             Timestamp(
                 record
@@ -106,7 +106,7 @@ impl FireNote {
                     .unwrap_or_default(),
             )
         };
-        FireNote {
+        FiringRecord {
             instant: record
                 .key
                 .strip_prefix(prefix)
@@ -124,40 +124,42 @@ impl FireNote {
 }
 
 /// Records read for one page, at most: matching ones may be rare.
-const LOOKED_AT_MAX: u32 = 5_000;
+const EXAMINED_MAX: u32 = 5_000;
 /// Records read with one query.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 /// Entries read concurrently for a page of explanations.
-const ENTRIES_AT_ONCE: usize = 8;
+const CONCURRENT_READS: usize = 8;
 
 impl CommitmentInfo {
     /// Reads a commitment from its record.
-    pub(crate) fn read(record: Record) -> Result<CommitmentInfo, EngineError> {
+    pub(crate) fn from_record(record: Record) -> Result<CommitmentInfo, EngineError> {
         let commitment = Commitment::from_map(record.body)
             .ok_or(StoreError::Damaged("a commitment cannot be read"))?;
-        let source = record.ties.source.as_ref().map(|(_, id)| id.clone());
+        let source = record.links.source.as_ref().map(|(_, id)| id.clone());
         let info = CommitmentInfo {
             id: record.key,
             commitment,
             source,
             version: record.version,
-            ties: record.ties,
+            ties: record.links,
         };
-        Ok(info.in_truth(record.at))
+        Ok(info.cancelled_if_source_superseded(record.at))
     }
 
     /// Shows an open commitment as cancelled if its source is outdated, whatever its record says:
     /// it will never fire.
-    fn in_truth(mut self, at: Timestamp) -> CommitmentInfo {
-        if self.commitment.state.is_open() && !self.ties.is_awaited() {
-            self.commitment = self.commitment.ended(State::Cancelled, EndedBy::Source, at);
+    fn cancelled_if_source_superseded(mut self, at: Timestamp) -> CommitmentInfo {
+        if self.commitment.state.is_open() && !self.ties.has_due_or_topic() {
+            self.commitment = self
+                .commitment
+                .end(CommitmentState::Cancelled, EndedBy::Source, at);
         }
         self
     }
 
     /// Whether the caller may know of the commitment. One whose memory's name cannot be read is
     /// visible to no caller.
-    fn is_shown_to(&self, caller: &Caller) -> bool {
+    fn is_visible_to(&self, caller: &Caller) -> bool {
         MemoryRef::parse(&self.commitment.memory_ref).is_some_and(|memory_ref| {
             sabotage!(
                 "anybody-sees-commitments",
@@ -168,61 +170,67 @@ impl CommitmentInfo {
     }
 
     /// Where it stands in the order of what happens next.
-    fn place(&self) -> Option<(Timestamp, String)> {
+    fn decode_cursor(&self) -> Option<(Timestamp, String)> {
         Some((self.ties.due?, self.id.clone()))
     }
 
-    pub(crate) fn named(&self) -> CommitmentRef {
-        named(&self.id, &self.commitment, self.source.as_ref())
+    pub(crate) fn to_ref(&self) -> CommitmentRef {
+        commitment_ref(&self.id, &self.commitment, self.source.as_ref())
     }
 }
 
 /// A commitment as events refer to it.
-pub(crate) fn named(id: &str, commitment: &Commitment, source: Option<&EntryId>) -> CommitmentRef {
+pub(crate) fn commitment_ref(
+    id: &str,
+    commitment: &Commitment,
+    source: Option<&EntryId>,
+) -> CommitmentRef {
     CommitmentRef {
         commitment_id: id.to_owned(),
         memory_ref: commitment.memory_ref.clone(),
         memory_id: source.map(|id| id.as_str().to_owned()),
-        condition: commitment.condition().to_owned(),
+        condition: commitment.condition_kind().to_owned(),
         state: commitment.state.as_str().to_owned(),
     }
 }
 
 /// The keys that a commitment's record is found by: when it is due, the predicate it waits for, and
 /// its source. One that has ended keeps its source only while that may be read.
-pub(crate) fn ties(
+pub(crate) fn ties_of(
     commitment: &Commitment,
     source: Option<(MemoryRef, EntryId)>,
     retention_ms: i64,
-) -> Ties {
-    Ties {
-        due: Some(commitment.due(retention_ms)),
-        topic: commitment.awaits().map(commitment::topic),
+) -> RecordLinks {
+    RecordLinks {
+        due: Some(commitment.due_at(retention_ms)),
+        topic: commitment
+            .awaited_predicate()
+            .map(commitment::predicate_topic),
         source,
     }
 }
 
 /// Adds the write of a commitment's record to a batch.
-pub(crate) fn set(
+pub(crate) fn set_commitment(
     batch: Batch,
     admission: &Admission<'_>,
     id: &str,
     commitment: &Commitment,
-    ties: Ties,
+    ties: RecordLinks,
     precondition: Precondition,
 ) -> Batch {
-    batch.set_tied(
+    batch.set_record_with_ties(
         RecordKind::Commitment,
         id.to_owned(),
         precondition,
-        admission.record(commitment.to_map()),
+        admission.redact_record(commitment.to_map()),
         ties,
     )
 }
 
 impl Engine {
     /// Lists the caller's commitments in the order in which they are due.
-    pub async fn commitments(
+    pub async fn list_commitments(
         &self,
         caller: &Caller,
         query: &CommitmentQuery,
@@ -234,7 +242,7 @@ impl Engine {
             rule: "must be the nextCursor of an earlier page",
         };
         let after = query
-            .after
+            .cursor
             .as_deref()
             .map(|cursor| place(cursor).ok_or(unknown))
             .transpose()?;
@@ -245,7 +253,7 @@ impl Engine {
                 None => {
                     return Ok(CommitmentPage {
                         commitments: Vec::new(),
-                        next: None,
+                        next_cursor: None,
                     });
                 }
             },
@@ -256,78 +264,78 @@ impl Engine {
         let mut after = after;
         let mut found = Vec::new();
         let mut examined = 0;
-        while examined < LOOKED_AT_MAX {
-            let tie = Tie::Due {
+        while examined < EXAMINED_MAX {
+            let tie = RecordLookup::Due {
                 until: Timestamp(i64::MAX),
                 after: after.clone(),
             };
             let page = self
                 .parts
                 .store
-                .tied(caller.tenant(), RecordKind::Commitment, &tie, PAGE)
+                .records_by(caller.tenant(), RecordKind::Commitment, &tie, PAGE_SIZE)
                 .await?;
-            let full = page.len() == PAGE as usize;
+            let full = page.len() == PAGE_SIZE as usize;
             for record in page {
-                after = record.ties.due.map(|due| (due, record.key.clone()));
-                let info = CommitmentInfo::read(record)?;
-                if !info.is_shown_to(caller) {
+                after = record.links.due.map(|due| (due, record.key.clone()));
+                let info = CommitmentInfo::from_record(record)?;
+                if !info.is_visible_to(caller) {
                     continue;
                 }
                 (cursor_position, examined) = (after.clone(), examined + 1);
-                let info = self.shown_commitment(caller, info).await?;
-                if is_wanted(query.state, memory_ref.as_ref(), &info) {
+                let info = self.redacted_commitment(caller, info).await?;
+                if filter_matches(query.state, memory_ref.as_ref(), &info) {
                     found.push(info);
                 }
                 if found.len() == limit {
                     return Ok(CommitmentPage {
                         commitments: found,
-                        next: cursor_position.map(cursor),
+                        next_cursor: cursor_position.map(encode_cursor),
                     });
                 }
             }
             if !full {
                 return Ok(CommitmentPage {
                     commitments: found,
-                    next: None,
+                    next_cursor: None,
                 });
             }
         }
         Ok(CommitmentPage {
             commitments: found,
-            next: cursor_position.map(cursor),
+            next_cursor: cursor_position.map(encode_cursor),
         })
     }
 
     /// Returns one commitment that the caller may see.
-    pub async fn commitment(
+    pub async fn get_commitment(
         &self,
         caller: &Caller,
         id: &str,
     ) -> Result<CommitmentInfo, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        self.written_commitment(caller, id).await
+        self.get_written_commitment(caller, id).await
     }
 
     /// Returns a commitment to a caller who has just written it, and need not have the right to
     /// read memory.
-    pub(crate) async fn written_commitment(
+    pub(crate) async fn get_written_commitment(
         &self,
         caller: &Caller,
         id: &str,
     ) -> Result<CommitmentInfo, EngineError> {
-        let info = self.commitment_of(caller, id).await?;
-        self.shown_commitment(caller, info).await
+        let info = self.find_visible_commitment(caller, id).await?;
+        self.redacted_commitment(caller, info).await
     }
 
     /// Finds a commitment by its id, if the caller may know of its memory.
-    pub(super) async fn commitment_of(
+    pub(super) async fn find_visible_commitment(
         &self,
         caller: &Caller,
         id: &str,
     ) -> Result<CommitmentInfo, EngineError> {
         self.load_commitment(caller.tenant(), id)
             .await?
-            .filter(|info| info.is_shown_to(caller))
+            .filter(|info| info.is_visible_to(caller))
             .ok_or(EngineError::NotFound("commitment"))
     }
 
@@ -337,7 +345,7 @@ impl Engine {
         caller: &Caller,
         id: &str,
     ) -> Result<Explanation, EngineError> {
-        let info = self.commitment(caller, id).await?;
+        let info = self.get_commitment(caller, id).await?;
         self.explain(caller, info).await
     }
 
@@ -349,21 +357,21 @@ impl Engine {
     ) -> Result<(Vec<Explanation>, Option<String>), EngineError> {
         let explained = stream::iter(page.commitments)
             .map(|info| self.explain(caller, info))
-            .buffered(ENTRIES_AT_ONCE);
+            .buffered(CONCURRENT_READS);
         let mut explained = pin!(explained);
         let mut found: Vec<Explanation> = Vec::new();
         let mut bytes = 0;
         while let Some(one) = explained.try_next().await? {
-            bytes += one.entry.as_ref().map_or(0, cpu::of_entry);
+            bytes += one.entry.as_ref().map_or(0, cpu::entry_bytes);
             if let Some(last) = found.last()
                 && !is_within(bytes, self.parts.policy.page_bytes_max)
             {
-                let next = last.info.place().map(cursor);
+                let next = last.info.decode_cursor().map(encode_cursor);
                 return Ok((found, next));
             }
             found.push(one);
         }
-        Ok((found, page.next))
+        Ok((found, page.next_cursor))
     }
 
     /// Explains a commitment that was read already. A caller who may not read memory gets no entry
@@ -377,7 +385,7 @@ impl Engine {
             "explanations-are-told-to-writers",
             caller
                 .scope(&info.commitment.memory_ref)
-                .filter(|_| caller.may(Permission::MemoryRead)),
+                .filter(|_| caller.has_permission(Permission::MemoryRead)),
             caller.scope(&info.commitment.memory_ref)
         );
         let entry = match scope.zip(info.source.clone()) {
@@ -423,34 +431,34 @@ impl Engine {
             .store
             .record(tenant, RecordKind::Commitment, id)
             .await?;
-        record.map(CommitmentInfo::read).transpose()
+        record.map(CommitmentInfo::from_record).transpose()
     }
 
     /// Redacts a commitment by the rules of today, which may have changed since it was written.
-    async fn shown_commitment(
+    async fn redacted_commitment(
         &self,
         caller: &Caller,
         mut info: CommitmentInfo,
     ) -> Result<CommitmentInfo, EngineError> {
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let now = self.now();
         let redacted = rules
             .admission(&self.policy_of(caller), now)
-            .record(info.commitment.to_map());
+            .redact_record(info.commitment.to_map());
         info.commitment = Commitment::from_map(redacted.map().clone())
             .ok_or(StoreError::Damaged("a commitment cannot be read"))?;
         Ok(info)
     }
 
     /// Lists the firings of a commitment, in the order of their instants.
-    pub async fn commitment_fires(
+    pub async fn list_firings(
         &self,
         caller: &Caller,
         id: &str,
         after: Option<&str>,
         limit: Option<u32>,
-    ) -> Result<Vec<FireNote>, EngineError> {
-        let info = self.commitment(caller, id).await?;
+    ) -> Result<Vec<FiringRecord>, EngineError> {
+        let info = self.get_commitment(caller, id).await?;
         let prefix = format!("{}/", info.id);
         let limit = self.parts.policy.list_limit(limit);
         let after = after.map(|instant| format!("{prefix}{instant}"));
@@ -459,7 +467,7 @@ impl Engine {
             .store
             .records(
                 caller.tenant(),
-                RecordKind::Fire,
+                RecordKind::Firing,
                 &prefix,
                 after.as_deref(),
                 limit,
@@ -467,19 +475,23 @@ impl Engine {
             .await?;
         Ok(notes
             .iter()
-            .map(|note| FireNote::read(note, &prefix))
+            .map(|note| FiringRecord::from_record(note, &prefix))
             .collect())
     }
 }
 
 /// Whether a commitment passes the filter of a list.
-fn is_wanted(state: Option<State>, memory_ref: Option<&MemoryRef>, info: &CommitmentInfo) -> bool {
+fn filter_matches(
+    state: Option<CommitmentState>,
+    memory_ref: Option<&MemoryRef>,
+    info: &CommitmentInfo,
+) -> bool {
     state.is_none_or(|state| info.commitment.state == state)
         && memory_ref.is_none_or(|memory_ref| info.commitment.memory_ref == memory_ref.as_str())
 }
 
 /// Encodes a position in the order of due times as a cursor.
-fn cursor((at, key): (Timestamp, String)) -> String {
+fn encode_cursor((at, key): (Timestamp, String)) -> String {
     format!("{}~{key}", at.0)
 }
 

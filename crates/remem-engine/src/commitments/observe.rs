@@ -2,21 +2,21 @@
 //! commitments that wait for it fire when it becomes true, once each time.
 
 use super::CommitmentInfo;
-use super::fire::{Fired, Firing, Rooms};
-use super::{set, ties};
+use super::firing::{FireOutcome, Firing, RunQuota};
+use super::{set_commitment, ties_of};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use remem_core::commitment::topic;
+use remem_core::commitment::predicate_topic;
 use remem_core::sabotage;
 use remem_core::{
     Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, TenantId, infer,
 };
-use remem_store::{StoreError, Tie};
+use remem_store::{RecordLookup, StoreError};
 
 /// The result of an observation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Observed {
+pub struct ObservationResult {
     /// The normal form of the statement that was observed.
     pub key: String,
     /// Number of commitments that wait for the statement.
@@ -26,9 +26,9 @@ pub struct Observed {
 }
 
 /// How often a conflicting commit is retried: another node may report the same at the same time.
-const TRIES: u32 = 16;
+const COMMIT_TRIES: u32 = 16;
 /// Records read with one query.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 /// Longest text of a statement that can be observed.
 const KEY_CHARS_MAX: usize = 400;
 
@@ -41,10 +41,10 @@ impl Engine {
         memory_ref: &str,
         key: &str,
         holds: bool,
-    ) -> Result<Observed, EngineError> {
+    ) -> Result<ObservationResult, EngineError> {
         sabotage!("anybody-observes", caller.require(Permission::MemoryWrite)?);
         let scope = caller.scope_to_write(memory_ref)?;
-        let secrets = self.rules(caller.tenant()).await?;
+        let secrets = self.redaction_rules(caller.tenant()).await?;
         remem_core::admission::check_name(secrets.redactor(), "key", key)?;
         let malformed = Rejection::Invalid {
             field: "key",
@@ -54,45 +54,45 @@ impl Engine {
             .filter(|key| key.chars().count() <= KEY_CHARS_MAX)
             .and_then(infer::observation_key)
             .ok_or(malformed)?;
-        self.tell(caller.tenant(), &scope.memory_ref, key, holds)
+        self.report_observation(caller.tenant(), &scope.memory_ref, key, holds)
             .await
     }
 
     /// Reports an observation on behalf of the host. If it fails midway it can be repeated: a
     /// commitment ignores an observation that it has had already.
-    pub(crate) async fn tell(
+    pub(crate) async fn report_observation(
         &self,
         tenant: &TenantId,
         memory_ref: &MemoryRef,
         key: String,
         holds: bool,
-    ) -> Result<Observed, EngineError> {
-        let mut result = Observed {
+    ) -> Result<ObservationResult, EngineError> {
+        let mut result = ObservationResult {
             key: key.clone(),
-            ..Observed::default()
+            ..ObservationResult::default()
         };
         let mut after = None;
         loop {
-            let tie = Tie::Topic {
-                topic: topic(&key),
+            let tie = RecordLookup::Topic {
+                topic: predicate_topic(&key),
                 after: after.clone(),
             };
             let page = self
                 .parts
                 .store
-                .tied(tenant, RecordKind::Commitment, &tie, PAGE)
+                .records_by(tenant, RecordKind::Commitment, &tie, PAGE_SIZE)
                 .await?;
-            let full = page.len() == PAGE as usize;
+            let full = page.len() == PAGE_SIZE as usize;
             after = page.last().map(|record| record.key.clone());
             for record in page {
-                let info = CommitmentInfo::read(record)?;
+                let info = CommitmentInfo::from_record(record)?;
                 if info.commitment.memory_ref != memory_ref.as_str()
-                    || info.commitment.awaits() != Some(key.as_str())
+                    || info.commitment.awaited_predicate() != Some(key.as_str())
                 {
                     continue;
                 }
                 result.matched += 1;
-                if self.tell_one(tenant, info.clone(), holds).await? {
+                if self.apply_observation(tenant, info.clone(), holds).await? {
                     result.fired.push(info.id);
                 }
             }
@@ -103,21 +103,21 @@ impl Engine {
     }
 
     /// Applies an observation to one commitment; returns whether it fired.
-    async fn tell_one(
+    async fn apply_observation(
         &self,
         tenant: &TenantId,
         mut info: CommitmentInfo,
         holds: bool,
     ) -> Result<bool, EngineError> {
-        for _ in 0..TRIES {
+        for _ in 0..COMMIT_TRIES {
             let now = self.now_for(tenant).await?;
-            let Some((next, fires)) = info.commitment.observe(holds, now) else {
+            let Some((next, fires)) = info.commitment.after_observation(holds, now) else {
                 return Ok(false);
             };
             if sabotage!("a-predicate-outlives-the-time-of-its-text", fires, false)
-                && !self.source_stands(tenant, &info, now).await?
+                && !self.source_is_live(tenant, &info, now).await?
             {
-                self.end_with_source(tenant, &info, None).await?;
+                self.cancel_without_source(tenant, &info, None).await?;
                 return Ok(false);
             }
             let outcome = if fires {
@@ -131,39 +131,39 @@ impl Engine {
                         scheduled_at: now,
                         fence: None,
                     },
-                    &Rooms::default(),
+                    &RunQuota::default(),
                 )
                 .await?
             } else {
-                self.note(tenant, &info, &next).await?
+                self.store_state(tenant, &info, &next).await?
             };
             match outcome {
-                Fired::Now => return Ok(fires),
+                FireOutcome::Done => return Ok(fires),
                 // The observation will not be repeated, so the commitment becomes due now, and
                 // fires when a run may be started.
-                Fired::Held => {
+                FireOutcome::NoFreeRun => {
                     if self
-                        .note(
+                        .store_state(
                             tenant,
                             &info,
                             &sabotage!(
                                 "what-came-true-without-room-is-lost",
-                                info.commitment.deferred(now),
+                                info.commitment.due_after_observation(now),
                                 info.commitment.clone()
                             ),
                         )
                         .await?
-                        == Fired::Now
+                        == FireOutcome::Done
                     {
                         return Ok(false);
                     }
                 }
                 // An equal commitment has fired before under this id: continue its count.
-                Fired::Before => {
+                FireOutcome::AlreadyFired => {
                     info.commitment.epoch = self.last_epoch(tenant, &info.id).await?;
                     continue;
                 }
-                Fired::Elsewhere => {}
+                FireOutcome::NotDone => {}
             }
             let Some(reloaded) = self.load_commitment(tenant, &info.id).await? else {
                 return Ok(false);
@@ -182,36 +182,42 @@ impl Engine {
             let page = self
                 .parts
                 .store
-                .records(tenant, RecordKind::Fire, &prefix, after.as_deref(), PAGE)
+                .records(
+                    tenant,
+                    RecordKind::Firing,
+                    &prefix,
+                    after.as_deref(),
+                    PAGE_SIZE,
+                )
                 .await?;
             let numbers = page
                 .iter()
                 .filter_map(|record| record.key.strip_prefix(&prefix)?.parse::<u64>().ok());
             last = numbers.max().unwrap_or(0).max(last);
             after = page.last().map(|record| record.key.clone());
-            if page.len() < PAGE as usize {
+            if page.len() < PAGE_SIZE as usize {
                 return Ok(last);
             }
         }
     }
 
     /// Stores the state after an observation that did not fire the commitment.
-    async fn note(
+    async fn store_state(
         &self,
         tenant: &TenantId,
         info: &CommitmentInfo,
         next: &remem_core::Commitment,
-    ) -> Result<Fired, EngineError> {
+    ) -> Result<FireOutcome, EngineError> {
         let now = self.now_for(tenant).await?;
         let policy = self.policy_for(tenant).await?;
-        let rules = self.rules(tenant).await?;
-        let record_ties = ties(
+        let rules = self.redaction_rules(tenant).await?;
+        let record_ties = ties_of(
             next,
             info.ties.source.clone(),
             policy.commitment_retention_ms,
         );
         let batch = Batch::new(tenant.clone(), now);
-        let batch = set(
+        let batch = set_commitment(
             batch,
             &rules.admission(&policy, now),
             &info.id,
@@ -220,8 +226,8 @@ impl Engine {
             Precondition::Version(info.version),
         );
         match self.parts.store.commit(batch).await {
-            Ok(_) => Ok(Fired::Now),
-            Err(StoreError::Conflict) => Ok(Fired::Elsewhere),
+            Ok(_) => Ok(FireOutcome::Done),
+            Err(StoreError::Conflict) => Ok(FireOutcome::NotDone),
             Err(other) => Err(other.into()),
         }
     }

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 /// How a commitment that was recognised in a text is handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Arm {
+pub enum ArmMode {
     /// It is armed if the text is clear enough; otherwise it waits for confirmation.
     #[default]
     Auto,
@@ -26,17 +26,17 @@ pub enum Arm {
     Off,
 }
 
-impl Arm {
+impl ArmMode {
     /// Every mode, for parsing and documentation.
-    pub const ALL: [Arm; 3] = [Arm::Auto, Arm::Confirm, Arm::Off];
+    pub const ALL: [ArmMode; 3] = [ArmMode::Auto, ArmMode::Confirm, ArmMode::Off];
 
     /// The stable name in records and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Arm::Auto => "auto",
-            Arm::Confirm => "confirm",
-            Arm::Off => "off",
+            ArmMode::Auto => "auto",
+            ArmMode::Confirm => "confirm",
+            ArmMode::Off => "off",
         }
     }
 }
@@ -50,7 +50,7 @@ pub struct CommitmentRules {
     pub memory_ref: Option<String>,
     /// How recognised commitments are handled.
     #[serde(default)]
-    pub arm: Arm,
+    pub arm: ArmMode,
     /// The time zone in which times in texts are meant.
     #[serde(default = "utc")]
     pub zone: String,
@@ -68,7 +68,7 @@ impl Default for CommitmentRules {
     fn default() -> CommitmentRules {
         CommitmentRules {
             memory_ref: None,
-            arm: Arm::Auto,
+            arm: ArmMode::Auto,
             zone: utc(),
             delivery: Delivery::default(),
         }
@@ -77,7 +77,7 @@ impl Default for CommitmentRules {
 
 /// The rules that a caller sets for a memory.
 #[derive(Clone, Debug, Default)]
-pub struct NewRules {
+pub struct NewCommitmentRules {
     /// How recognised commitments are handled: `auto`, `confirm` or `off`.
     pub arm: Option<String>,
     /// An IANA time zone.
@@ -89,7 +89,7 @@ pub struct NewRules {
 const UNREADABLE: &str = "rules of commitments cannot be read";
 
 /// The key of the rules' record: a digest, since names of memories can be longer than a key may be.
-fn key(memory_ref: Option<&MemoryRef>) -> String {
+fn rules_key(memory_ref: Option<&MemoryRef>) -> String {
     memory_ref.map_or_else(
         || "*".to_owned(),
         |memory_ref| {
@@ -106,17 +106,17 @@ impl Engine {
         &self,
         caller: &Caller,
         memory_ref: Option<&str>,
-        new: NewRules,
+        new: NewCommitmentRules,
     ) -> Result<CommitmentRules, EngineError> {
         sabotage!(
             "anybody-sets-the-rules-of-promises",
             caller.require(Permission::MemoryAdmin)?
         );
-        let memory = self.named_memory(caller, memory_ref).await?;
+        let memory = self.resolve_rules_memory(caller, memory_ref).await?;
         let arm = match new.arm.as_deref() {
-            None => Arm::default(),
+            None => ArmMode::default(),
             Some(text) => {
-                let known = Arm::ALL.into_iter().find(|arm| arm.as_str() == text);
+                let known = ArmMode::ALL.into_iter().find(|arm| arm.as_str() == text);
                 known.ok_or(Rejection::Invalid {
                     field: "arm",
                     rule: "must be auto, confirm or off",
@@ -124,7 +124,7 @@ impl Engine {
             }
         };
         let zone = new.zone.unwrap_or_else(utc);
-        schedule::zone(&zone)?;
+        schedule::parse_zone(&zone)?;
         self.check_delivery(caller, &new.delivery).await?;
         let rules = CommitmentRules {
             memory_ref: memory.as_ref().map(|memory| memory.as_str().to_owned()),
@@ -134,25 +134,27 @@ impl Engine {
         };
         let now = self.now_for(caller.tenant()).await?;
         // The inputs of a run may contain text that a caller wrote, so they are redacted.
-        let redaction = self.rules(caller.tenant()).await?;
+        let redaction = self.redaction_rules(caller.tenant()).await?;
         let body = redaction
             .admission(&self.policy_of(caller), now)
-            .record(object(json!(rules)));
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+            .redact_record(into_map(json!(rules)));
+        let batch =
+            Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
         self.parts
             .store
-            .commit(batch.set(
+            .commit(batch.set_record(
                 RecordKind::CommitmentRules,
-                key(memory.as_ref()),
+                rules_key(memory.as_ref()),
                 Precondition::None,
                 body,
             ))
             .await?;
-        self.shown_rules(caller, memory.as_ref()).await
+        self.redacted_commitment_rules(caller, memory.as_ref())
+            .await
     }
 
     /// Returns the rules that apply to a memory: its own, or those of all.
-    pub async fn commitment_rules(
+    pub async fn get_commitment_rules(
         &self,
         caller: &Caller,
         memory_ref: Option<&str>,
@@ -161,35 +163,38 @@ impl Engine {
         let memory = memory_ref
             .and_then(|name| caller.scope(name))
             .map(|scope| scope.memory_ref);
-        self.shown_rules(caller, memory.as_ref()).await
+        self.redacted_commitment_rules(caller, memory.as_ref())
+            .await
     }
 
     /// The rules that apply to a memory, redacted by today's rules: a secret may have been
     /// registered since they were set.
-    async fn shown_rules(
+    async fn redacted_commitment_rules(
         &self,
         caller: &Caller,
         memory_ref: Option<&MemoryRef>,
     ) -> Result<CommitmentRules, EngineError> {
-        let rules = self.rules_of(caller.tenant(), memory_ref).await?;
-        let redaction = self.rules(caller.tenant()).await?;
+        let rules = self
+            .effective_commitment_rules(caller.tenant(), memory_ref)
+            .await?;
+        let redaction = self.redaction_rules(caller.tenant()).await?;
         let redacted = redaction
             .admission(&self.policy_of(caller), self.now())
-            .record(object(json!(rules)));
+            .redact_record(into_map(json!(rules)));
         serde_json::from_value(Value::Object(redacted.map().clone()))
             .map_err(|_| StoreError::Damaged(UNREADABLE).into())
     }
 
     /// The rules that apply to a memory: its own, those of all memories, or the host's defaults.
-    pub(crate) async fn rules_of(
+    pub(crate) async fn effective_commitment_rules(
         &self,
         tenant: &TenantId,
         memory_ref: Option<&MemoryRef>,
     ) -> Result<CommitmentRules, EngineError> {
         for key in memory_ref
-            .map(|memory_ref| key(Some(memory_ref)))
+            .map(|memory_ref| rules_key(Some(memory_ref)))
             .into_iter()
-            .chain([key(None)])
+            .chain([rules_key(None)])
         {
             if let Some(record) = self
                 .parts
@@ -217,7 +222,7 @@ impl Engine {
     }
 
     /// Resolves the memory that rules are set for; fails if its name holds a secret.
-    async fn named_memory(
+    async fn resolve_rules_memory(
         &self,
         caller: &Caller,
         memory_ref: Option<&str>,
@@ -227,7 +232,7 @@ impl Engine {
         };
         let scope = caller.scope_to_write(name)?;
         remem_core::admission::check_name(
-            self.rules(caller.tenant()).await?.redactor(),
+            self.redaction_rules(caller.tenant()).await?.redactor(),
             "memoryRef",
             scope.memory_ref.as_str(),
         )?;
@@ -247,7 +252,7 @@ impl Engine {
                 "a-delivery-starts-runs-for-anybody",
                 caller.require(Permission::RunsCreate)?
             );
-            caller.vouch_for_runs()?;
+            caller.require_run_trust()?;
         }
         if delivery.workflow_id.is_some() && delivery.agent_id.is_some() {
             return Err(Rejection::Invalid {
@@ -257,13 +262,13 @@ impl Engine {
             .into());
         }
         if let Some(workflow) = &delivery.workflow_id {
-            self.workflow_of(tenant, workflow)
+            self.find_workflow(tenant, workflow)
                 .await?
                 .ok_or(EngineError::UnknownWorkflow)?
-                .acts_with(None)?;
+                .effective_scopes(None)?;
         }
         if let Some(agent) = &delivery.agent_id {
-            self.turn_of(tenant, agent).await?;
+            self.agent_turn_workflow(tenant, agent).await?;
         }
         let limit = self.parts.policy.run_input_bytes_max;
         let actual = json!(delivery.inputs).to_string().len();
@@ -281,7 +286,7 @@ impl Engine {
 }
 
 /// The map of a JSON object; empty for other values.
-fn object(value: Value) -> Map<String, Value> {
+fn into_map(value: Value) -> Map<String, Value> {
     if let Value::Object(map) = value {
         map
     } else {

@@ -2,10 +2,10 @@
 //! approval gate answers. The gate is that of proposals, in a tenant that only these checks use.
 
 use crate::caller::Caller;
-use crate::engine::{Engine, Parts};
+use crate::engine::{Engine, EngineParts};
 use crate::error::EngineError;
-use crate::proposals::{Activation, Applied, NewProposal, ProposalError, Settings};
-use remem_core::proposal::Kind;
+use crate::proposals::{ActivationMode, ApplyResult, NewProposal, ProposalError, ProposalSettings};
+use remem_core::proposal::ProposalKind;
 use remem_core::{Permission, PrincipalId, Rejection, Seq, TenantId};
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ impl Engine {
         let keys = self.parts.directory.keys(caller.tenant()).await?;
         Ok(keys.iter().any(|key| {
             let is_good = key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now);
-            is_good && key.principal == principal && key.allows().contains(&wanted)
+            is_good && key.principal == principal && key.effective_permissions().contains(&wanted)
         }))
     }
 
@@ -88,22 +88,22 @@ impl Engine {
     /// An engine over the same storage whose proposals take so many approvals.
     fn gated(&self, quorum: u32) -> Engine {
         let parts = &self.parts;
-        let proposals = Settings {
-            activation: Activation::ApprovalGate,
+        let proposals = ProposalSettings {
+            activation: ActivationMode::ApprovalGate,
             quorum,
             override_bypasses_quorum: true,
-            ..Settings::default()
+            ..ProposalSettings::default()
         };
-        Engine::new(Parts {
-            review: parts.review.clone(),
-            proposals,
+        Engine::new(EngineParts {
+            proposal_store: parts.proposal_store.clone(),
+            proposal_settings: proposals,
             policy: parts.policy.clone(),
-            ..Parts::new(
+            ..EngineParts::new(
                 parts.store.clone(),
                 parts.directory.clone(),
                 parts.clock.clone(),
                 parts.ids.clone(),
-                parts.key.clone(),
+                parts.host_key.clone(),
             )
         })
     }
@@ -126,13 +126,13 @@ impl Engine {
     /// A proposal whose author has asked for approvals.
     async fn proposal_to_decide(&self, tenant: &TenantId) -> Result<String, EngineError> {
         let author = self.somebody(tenant, "author", &Permission::ALL).await?;
-        let number = blake3::hash(self.parts.ids.holder().as_bytes()).to_hex();
+        let number = blake3::hash(self.parts.ids.unique_name().as_bytes()).to_hex();
         let artifact = json!({
             "templateId": format!("rehearsal-{}", &number[..16]), "version": "1.0.0",
             "text": "Hello, {{who}}.", "variables": [{"name": "who", "defaultValue": "you"}],
         });
         let new = NewProposal {
-            kind: Kind::PromptTemplate,
+            kind: ProposalKind::PromptTemplate,
             title: None,
             rationale: None,
             artifact: artifact.as_object().cloned().unwrap_or_default(),
@@ -179,7 +179,7 @@ impl Engine {
             }
             _ => self.approve_proposal(&reviewer, id, None).await?,
         };
-        Ok(matches!(done, Applied::Installed(_)))
+        Ok(matches!(done, ApplyResult::Installed(_)))
     }
 
     /// The last event of a kind about a proposal since then.

@@ -1,13 +1,13 @@
 //! Ticks of a schedule that a conformance check lets pass. The automation is one like any other, in
 //! a tenant that only these checks use, and the pass `fire` starts it.
 
-use super::{BETWEEN, ENTRIES_MAX, LOOKS};
+use super::{ENTRIES_MAX, POLL_INTERVAL, POLLS_MAX};
 use crate::automations::AutomationRecord;
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::{
-    Batch, EventBody, Permission, Precondition, RecordKind, Seq, TenantId, Ties, Timestamp,
+    Batch, EventBody, Permission, Precondition, RecordKind, RecordLinks, Seq, TenantId, Timestamp,
 };
 use serde_json::json;
 
@@ -24,7 +24,7 @@ impl Engine {
         self.only_with_seams()?;
         let tenant = self.sandbox("scheduling").await?;
         let own = self.local_caller(&tenant).await?;
-        let number = blake3::hash(self.parts.ids.holder().as_bytes()).to_hex();
+        let number = blake3::hash(self.parts.ids.unique_name().as_bytes()).to_hex();
         let id = format!("ticks-{}", &number[..16]);
         let begun = self.parts.store.head(&tenant).await?.seq;
         let automation = json!({"automationId": id, "schedule": {"cron": "0 0 * * *"}, "workflowId": "conformance-noop"});
@@ -34,16 +34,16 @@ impl Engine {
         let missed_since = self.now_for(&tenant).await?.plus_ms(-ticks * TICK_MS);
         self.backdate(&tenant, &id, missed_since).await?;
         let mut fired = 0;
-        for _ in 0..LOOKS {
-            self.pass_by("fire", &tenant).await?;
+        for _ in 0..POLLS_MAX {
+            self.run_pass_by_name("fire", &tenant).await?;
             fired = self.automation_fires(&tenant, begun, &id).await?;
             if fired > 0 {
                 break;
             }
-            tokio::time::sleep(BETWEEN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         // What would be made up for tick by tick would be started now.
-        self.pass_by("fire", &tenant).await?;
+        self.run_pass_by_name("fire", &tenant).await?;
         fired = fired.max(self.automation_fires(&tenant, begun, &id).await?);
         self.remove_automation(&own, &id).await?;
         Ok(fired)
@@ -62,21 +62,22 @@ impl Engine {
             .record(tenant, RecordKind::Automation, id)
             .await?
             .ok_or(EngineError::NotFound("automation"))?;
-        let known = AutomationRecord::read(&record).ok_or(EngineError::NotFound("automation"))?;
+        let known =
+            AutomationRecord::from_record(&record).ok_or(EngineError::NotFound("automation"))?;
         let known = AutomationRecord {
             anchor: since,
             ..known
         };
         let policy = self.policy_for(tenant).await?;
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let now = self.now_for(tenant).await?;
         let due = known.next_due(since.plus_ms(-1)).unwrap_or(since);
-        let batch = Batch::new(tenant.clone(), now).set_tied(
+        let batch = Batch::new(tenant.clone(), now).set_record_with_ties(
             RecordKind::Automation,
             id.to_owned(),
             Precondition::Version(record.version),
             known.body(&rules.admission(&policy, now)),
-            Ties::due(due),
+            RecordLinks::due_at(due),
         );
         self.parts.store.commit(batch).await?;
         Ok(())

@@ -7,28 +7,30 @@
 mod report;
 
 use remem_core::sabotage;
-pub use report::{Erased, Own, Report, SignedReport, key_of, verify};
+pub use report::{
+    ErasedEntry, ErasureReport, PrivateCounts, SignedReport, embedded_public_key, verify_report,
+};
 
-use crate::archive::{self, Distilled};
+use crate::archive::{self, DistillationRecord};
 use crate::caller::Caller;
 use crate::commitments::CommitmentInfo;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::manage::memory_pass;
+use crate::jobs::manage::find_memory_pass;
 use crate::webhook::send::hex;
 use remem_core::admission::SUBJECTS_MAX;
 use remem_core::event::SubjectForgotten;
 use remem_core::{
     Batch, EventBody, MemoryRef, Permission, Precondition, RecordKind, Rejection, Subject, TenantId,
 };
-use remem_store::{StoreError, Tie, Trace, Traced};
+use remem_store::{RecordLookup, StoreError, SubjectTrace, TracedEntry};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 
 /// Entries erased in one transaction, besides those that are revived with them.
-const FORGET_BATCH: usize = 500;
+const BATCH_SIZE: usize = 500;
 /// How often the subject is traced again, to find what was written while it was being erased.
-const ROUNDS: usize = 8;
+const ROUNDS_MAX: usize = 8;
 /// Reports in one page of a list, at most.
 const REPORTS_MAX: u32 = 1_000;
 /// Transactions of interrupted calls that one report covers, at most.
@@ -38,7 +40,7 @@ const COMMITMENTS_MAX: u32 = 10_000;
 
 /// The result of forgetting a subject, or of its dry run.
 #[derive(Clone, Debug)]
-pub struct Forgotten {
+pub struct ForgetResult {
     /// The report; unsigned for a dry run.
     pub report: SignedReport,
     /// Whether anything had to be erased.
@@ -47,14 +49,14 @@ pub struct Forgotten {
 
 /// The entries and archives that a call has erased so far.
 #[derive(Clone, Default)]
-struct Done {
+struct ErasureProgress {
     /// The id of the report.
-    id: String,
-    erased: Vec<Erased>,
+    report_id: String,
+    erased: Vec<ErasedEntry>,
     revived: Vec<(String, String)>,
     archives: Vec<String>,
     /// The counts for memories of single users, whose entries are not named.
-    own: Own,
+    private: PrivateCounts,
     /// The memories that this call erased something from.
     memories: HashSet<MemoryRef>,
     /// Number of open commitments that ended with the entries.
@@ -72,14 +74,18 @@ fn parts_prefix(subject: &Subject) -> String {
 
 impl Engine {
     /// The keyed digest by which a subject of a tenant is stored.
-    pub fn subject(&self, tenant: &TenantId, name: &str) -> Result<Subject, EngineError> {
-        let host = self.parts.key.derive("remembrancer subject v1");
+    pub fn subject_digest(&self, tenant: &TenantId, name: &str) -> Result<Subject, EngineError> {
+        let host = self.parts.host_key.derive("remembrancer subject v1");
         let key = *blake3::keyed_hash(&host, tenant.as_str().as_bytes()).as_bytes();
         Ok(Subject::of(&key, name)?)
     }
 
     /// The keyed digests of several subjects; fails if there are too many.
-    pub fn subjects(&self, caller: &Caller, names: &[String]) -> Result<Vec<Subject>, EngineError> {
+    pub fn subject_digests(
+        &self,
+        caller: &Caller,
+        names: &[String],
+    ) -> Result<Vec<Subject>, EngineError> {
         if names.len() > SUBJECTS_MAX {
             return Err(Rejection::TooLarge {
                 field: "subjects",
@@ -91,7 +97,7 @@ impl Engine {
         }
         names
             .iter()
-            .map(|name| self.subject(caller.tenant(), name))
+            .map(|name| self.subject_digest(caller.tenant(), name))
             .collect()
     }
 
@@ -102,52 +108,58 @@ impl Engine {
         caller: &Caller,
         name: &str,
         dry_run: bool,
-    ) -> Result<Forgotten, EngineError> {
+    ) -> Result<ForgetResult, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
-        let subject = self.subject(caller.tenant(), name)?;
-        let mut done = Done {
-            id: format!("era_{}", self.parts.ids.holder()),
-            ..Done::default()
+        let subject = self.subject_digest(caller.tenant(), name)?;
+        let mut done = ErasureProgress {
+            report_id: format!("era_{}", self.parts.ids.unique_name()),
+            ..ErasureProgress::default()
         };
         if dry_run {
-            let trace = self.parts.store.trace(tenant, &subject).await?;
-            let affected = self.carried(tenant, &trace).await?.1;
-            done.note(self, &trace.entries, &trace, &affected);
-            done.commitments = self.open_commitments(tenant, &trace.entries).await?;
+            let trace = self.parts.store.trace_subject(tenant, &subject).await?;
+            let affected = self.affected_distillations(tenant, &trace).await?.1;
+            done.add_entries(self, &trace.entries, &trace, &affected);
+            done.commitments = self.count_open_commitments(tenant, &trace.entries).await?;
         } else {
-            self.forget_all(caller, &subject, &mut done).await?;
+            self.erase_subject(caller, &subject, &mut done).await?;
         }
-        let report = self.report(tenant, &subject, &done).await?;
+        let report = self.build_report(tenant, &subject, &done).await?;
         let changed = done.has_changed();
         if dry_run || !changed {
-            return Ok(Forgotten {
+            return Ok(ForgetResult {
                 report: report.unsigned(),
                 changed,
             });
         }
-        self.distil_again(caller, &done).await;
+        self.redistil_memories(caller, &done).await;
         metrics::counter!("remem_entries_forgotten_total")
-            .increment(done.erased.len() as u64 + done.own.erased);
+            .increment(done.erased.len() as u64 + done.private.erased);
         let report = done.signed.unwrap_or_else(|| report.unsigned());
-        Ok(Forgotten { report, changed })
+        Ok(ForgetResult { report, changed })
     }
 
     /// Traces and erases until nothing is left. A concurrent writer of archives or the index only
     /// causes another round.
-    async fn forget_all(
+    async fn erase_subject(
         &self,
         caller: &Caller,
         subject: &Subject,
-        done: &mut Done,
+        done: &mut ErasureProgress,
     ) -> Result<(), EngineError> {
         sabotage!(
             "interrupted-forgets-are-not-reported",
-            self.go_on(caller.tenant(), subject, done).await?
+            self.load_unreported_parts(caller.tenant(), subject, done)
+                .await?
         );
-        for _ in 0..ROUNDS {
-            let trace = self.parts.store.trace(caller.tenant(), subject).await?;
-            let (distilled, affected) = self.carried(caller.tenant(), &trace).await?;
+        for _ in 0..ROUNDS_MAX {
+            let trace = self
+                .parts
+                .store
+                .trace_subject(caller.tenant(), subject)
+                .await?;
+            let (distilled, affected) =
+                self.affected_distillations(caller.tenant(), &trace).await?;
             if trace
                 .entries
                 .iter()
@@ -157,13 +169,13 @@ impl Engine {
                 if done.parts.is_empty() {
                     return Ok(());
                 }
-                let batch = self.forgetting(caller).await?;
-                let batch = self.keep_report(caller, subject, done, batch).await?;
+                let batch = self.erasure_batch(caller).await?;
+                let batch = self.store_report(caller, subject, done, batch).await?;
                 self.parts.store.commit(batch).await?;
                 return Ok(());
             }
             match self
-                .forget_archives(caller, subject, &distilled, &affected, done)
+                .erase_archives(caller, subject, &distilled, &affected, done)
                 .await
             {
                 Err(EngineError::Store(StoreError::Conflict))
@@ -173,30 +185,30 @@ impl Engine {
                 }
                 other => other?,
             }
-            self.forget_entries(caller, subject, &trace, done).await?;
+            self.erase_entries(caller, subject, &trace, done).await?;
         }
         Err(StoreError::Busy.into())
     }
 
     /// An empty batch for erasing, with the rights of the host.
-    async fn forgetting(&self, caller: &Caller) -> Result<Batch, EngineError> {
+    async fn erasure_batch(&self, caller: &Caller) -> Result<Batch, EngineError> {
         let now = self.now_for(caller.tenant()).await?;
         // A subject is erased wherever it is, also in memories that the caller may not read.
         Ok(sabotage!(
             "forgetting-stops-before-users-own",
             Batch::new(caller.tenant().clone(), now)
-                .by(caller.principal().clone())
+                .with_principal(caller.principal().clone())
                 .as_host(),
-            Batch::new(caller.tenant().clone(), now).by(caller.principal().clone())
+            Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone())
         ))
     }
 
     /// Loads what interrupted calls have erased already, so that this call's report covers it.
-    async fn go_on(
+    async fn load_unreported_parts(
         &self,
         tenant: &TenantId,
         subject: &Subject,
-        done: &mut Done,
+        done: &mut ErasureProgress,
     ) -> Result<(), EngineError> {
         let found = self
             .parts
@@ -210,49 +222,51 @@ impl Engine {
             )
             .await?;
         for record in found {
-            done.take(Report::from_map(&record.body).unwrap_or_default());
+            done.add_report(ErasureReport::from_map(&record.body).unwrap_or_default());
             done.parts.push(record.key);
         }
         Ok(())
     }
 
     /// Adds a record of what a transaction erases to its batch, for the report of the last one.
-    async fn keep_part(
+    async fn store_part(
         &self,
         caller: &Caller,
         subject: &Subject,
-        part: Done,
-        done: &mut Done,
+        part: ErasureProgress,
+        done: &mut ErasureProgress,
         batch: Batch,
     ) -> Result<Batch, EngineError> {
         let policy = self.policy_of(caller);
-        let rules = self.rules(caller.tenant()).await?;
-        let report = self.report(caller.tenant(), subject, &part).await?;
-        let body = rules.admission(&policy, self.now()).record(report.to_map());
+        let rules = self.redaction_rules(caller.tenant()).await?;
+        let report = self.build_report(caller.tenant(), subject, &part).await?;
+        let body = rules
+            .admission(&policy, self.now())
+            .redact_record(report.to_map());
         let key = format!(
             "{}{}-{:06}",
             parts_prefix(subject),
-            done.id,
+            done.report_id,
             done.parts.len()
         );
-        done.take(report);
+        done.add_report(report);
         done.parts.push(key.clone());
-        Ok(batch.set(RecordKind::Progress, key, Precondition::None, body))
+        Ok(batch.set_record(RecordKind::Progress, key, Precondition::None, body))
     }
 
     /// All distillations, and those among them whose digest is to be erased.
-    async fn carried(
+    async fn affected_distillations(
         &self,
         tenant: &TenantId,
-        trace: &Trace,
-    ) -> Result<(Vec<Distilled>, Vec<Distilled>), EngineError> {
+        trace: &SubjectTrace,
+    ) -> Result<(Vec<DistillationRecord>, Vec<DistillationRecord>), EngineError> {
         let names: HashSet<(&str, &str)> = trace
             .entries
             .iter()
             .map(|e| (e.memory_ref.as_str(), e.id.as_str()))
             .collect();
         let all = self.distillations(tenant).await?;
-        let is_affected = |distillation: &Distilled| {
+        let is_affected = |distillation: &DistillationRecord| {
             !distillation.erased
                 && names.contains(&(
                     distillation.memory_ref.as_str(),
@@ -269,13 +283,13 @@ impl Engine {
 
     /// Erases archives and their topics in the index. They go first: nothing of them is needed to
     /// find the rest again.
-    async fn forget_archives(
+    async fn erase_archives(
         &self,
         caller: &Caller,
         subject: &Subject,
-        all: &[Distilled],
-        affected: &[Distilled],
-        done: &mut Done,
+        all: &[DistillationRecord],
+        affected: &[DistillationRecord],
+        done: &mut ErasureProgress,
     ) -> Result<(), EngineError> {
         if affected.is_empty() {
             return Ok(());
@@ -283,17 +297,17 @@ impl Engine {
         let tenant = caller.tenant();
         let now = self.now_for(caller.tenant()).await?;
         let policy = self.policy_of(caller);
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let admission = rules.admission(&policy, now);
-        let batch = self.forgetting(caller).await?;
+        let batch = self.erasure_batch(caller).await?;
         let batch = affected.iter().fold(batch, |batch, distillation| {
             sabotage!(
                 "a-forgotten-digest-keeps-its-archive",
-                archive::erase(batch, &admission, distillation),
+                archive::add_erasure(batch, &admission, distillation),
                 batch
             )
         });
-        let rest: Vec<Distilled> = all
+        let rest: Vec<DistillationRecord> = all
             .iter()
             .filter(|distillation| {
                 !sabotage!(
@@ -306,17 +320,23 @@ impl Engine {
             })
             .cloned()
             .collect();
-        let batch = if affected.iter().any(Distilled::is_indexed) {
-            self.write_index(tenant, batch, &admission, &rest, archive::Index::Forgetting)
-                .await?
+        let batch = if affected.iter().any(DistillationRecord::is_indexed) {
+            self.write_index(
+                tenant,
+                batch,
+                &admission,
+                &rest,
+                archive::IndexUpdate::ReplaceHistory,
+            )
+            .await?
         } else {
             batch
         };
-        let mut part = Done::default();
-        part.note_archives(affected);
+        let mut part = ErasureProgress::default();
+        part.add_archives(affected);
         let mut updated = done.clone();
         let batch = self
-            .keep_part(caller, subject, part, &mut updated, batch)
+            .store_part(caller, subject, part, &mut updated, batch)
             .await?;
         self.parts.store.commit(batch).await?;
         *done = updated;
@@ -326,14 +346,14 @@ impl Engine {
     /// Erases the traced entries. Those that were tagged with the subject directly go last, since
     /// the others are found through them. The report and its event come with the very last commit.
     /// So at any time either something is left to be found, or all of it is reported.
-    async fn forget_entries(
+    async fn erase_entries(
         &self,
         caller: &Caller,
         subject: &Subject,
-        trace: &Trace,
-        done: &mut Done,
+        trace: &SubjectTrace,
+        done: &mut ErasureProgress,
     ) -> Result<(), EngineError> {
-        let (derived, direct): (Vec<&Traced>, Vec<&Traced>) =
+        let (derived, direct): (Vec<&TracedEntry>, Vec<&TracedEntry>) =
             trace.entries.iter().partition(|entry| {
                 sabotage!(
                     "an-interrupted-forget-loses-the-way",
@@ -341,20 +361,20 @@ impl Engine {
                     entry.direct
                 )
             });
-        let order: Vec<Traced> = derived
+        let order: Vec<TracedEntry> = derived
             .into_iter()
             .filter(|e| !e.erased)
             .chain(direct)
             .cloned()
             .collect();
-        let pages = order.chunks(FORGET_BATCH);
+        let pages = order.chunks(BATCH_SIZE);
         let last = pages.len();
         for (number, page) in pages.enumerate() {
-            let mut batch = self.forgetting(caller).await?;
+            let mut batch = self.erasure_batch(caller).await?;
             for entry in page {
                 batch = batch.forget(entry.memory_ref.clone(), entry.id.clone());
             }
-            for (memory_ref, id, by) in &trace.innocent {
+            for (memory_ref, id, by) in &trace.merged_survivors {
                 if page
                     .iter()
                     .any(|entry| &entry.memory_ref == memory_ref && &entry.id == by)
@@ -370,17 +390,17 @@ impl Engine {
                     .filter(|entry| !entry.erased)
                     .map(|entry| entry.memory_ref.clone()),
             );
-            let commitments = self.open_commitments(caller.tenant(), page).await?;
-            let mut part = Done {
+            let commitments = self.count_open_commitments(caller.tenant(), page).await?;
+            let mut part = ErasureProgress {
                 commitments,
-                ..Done::default()
+                ..ErasureProgress::default()
             };
-            part.note(self, page, trace, &[]);
+            part.add_entries(self, page, trace, &[]);
             if number + 1 < last {
-                batch = self.keep_part(caller, subject, part, done, batch).await?;
+                batch = self.store_part(caller, subject, part, done, batch).await?;
             } else {
-                done.take(self.report(caller.tenant(), subject, &part).await?);
-                batch = self.keep_report(caller, subject, done, batch).await?;
+                done.add_report(self.build_report(caller.tenant(), subject, &part).await?);
+                batch = self.store_report(caller, subject, done, batch).await?;
             }
             self.parts.store.commit(batch).await?;
         }
@@ -389,21 +409,26 @@ impl Engine {
 
     /// How many open commitments end with these entries; the store ends them in the same
     /// transaction. One that is recognised at the same moment is not counted.
-    async fn open_commitments(
+    async fn count_open_commitments(
         &self,
         tenant: &TenantId,
-        page: &[Traced],
+        page: &[TracedEntry],
     ) -> Result<u64, EngineError> {
         let mut open = 0;
         for entry in page.iter().filter(|entry| !entry.erased) {
-            let tie = Tie::Source(entry.memory_ref.clone(), entry.id.clone());
+            let tie = RecordLookup::Source(entry.memory_ref.clone(), entry.id.clone());
             for record in self
                 .parts
                 .store
-                .tied(tenant, RecordKind::Commitment, &tie, COMMITMENTS_MAX)
+                .records_by(tenant, RecordKind::Commitment, &tie, COMMITMENTS_MAX)
                 .await?
             {
-                open += u64::from(CommitmentInfo::read(record)?.commitment.state.is_open());
+                open += u64::from(
+                    CommitmentInfo::from_record(record)?
+                        .commitment
+                        .state
+                        .is_open(),
+                );
             }
         }
         Ok(open)
@@ -412,11 +437,11 @@ impl Engine {
     /// Adds the signed report and its event to a batch. A later round replaces it with a longer
     /// one. The report is signed after redaction, as it is stored: otherwise the stored copy would
     /// not match its signature.
-    async fn keep_report(
+    async fn store_report(
         &self,
         caller: &Caller,
         subject: &Subject,
-        done: &mut Done,
+        done: &mut ErasureProgress,
         batch: Batch,
     ) -> Result<Batch, EngineError> {
         if !done.has_changed() {
@@ -425,26 +450,27 @@ impl Engine {
         let tenant = caller.tenant();
         let now = self.now_for(caller.tenant()).await?;
         let policy = self.policy_of(caller);
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let admission = rules.admission(&policy, now);
-        let report = self.report(tenant, subject, done).await?;
-        let redacted = Report::from_map(admission.record(report.to_map()).map()).unwrap_or(report);
-        let signed = redacted.sign(&self.parts.key);
-        let body = admission.record(signed.to_map());
+        let report = self.build_report(tenant, subject, done).await?;
+        let redacted = ErasureReport::from_map(admission.redact_record(report.to_map()).map())
+            .unwrap_or(report);
+        let signed = redacted.sign(&self.parts.host_key);
+        let body = admission.redact_record(signed.to_map());
         let event = SubjectForgotten {
-            report_id: done.id.clone(),
-            subject: subject.short(),
-            erased: done.erased.len() as u64 + done.own.erased,
-            revived: done.revived.len() as u64 + done.own.revived,
-            archives: done.archives.len() as u64 + done.own.archives,
+            report_id: done.report_id.clone(),
+            subject: subject.short_hex(),
+            erased: done.erased.len() as u64 + done.private.erased,
+            revived: done.revived.len() as u64 + done.private.revived,
+            archives: done.archives.len() as u64 + done.private.archives,
         };
         let parts = std::mem::take(&mut done.parts).into_iter();
         let batch = parts.fold(batch, |batch, key| {
-            batch.unset(RecordKind::Progress, key, Precondition::None)
+            batch.delete_record(RecordKind::Progress, key, Precondition::None)
         });
-        let batch = batch.set(
+        let batch = batch.set_record(
             RecordKind::Erasure,
-            done.id.clone(),
+            done.report_id.clone(),
             Precondition::None,
             body,
         );
@@ -454,16 +480,16 @@ impl Engine {
 
     /// Queues distillations for memories whose archives were erased: those archives also held facts
     /// about others, which are distilled again from what is left.
-    async fn distil_again(&self, caller: &Caller, done: &Done) {
+    async fn redistil_memories(&self, caller: &Caller, done: &ErasureProgress) {
         for memory_ref in &done.memories {
-            if let Err(error) = self.ask_for_distillation(caller, memory_ref).await {
+            if let Err(error) = self.enqueue_distillation(caller, memory_ref).await {
                 tracing::warn!(%error, "a memory is not distilled again after something in it was forgotten");
             }
         }
     }
 
     /// Queues a distillation like the last one, if that one was erased.
-    async fn ask_for_distillation(
+    async fn enqueue_distillation(
         &self,
         caller: &Caller,
         memory_ref: &MemoryRef,
@@ -480,9 +506,9 @@ impl Engine {
         };
         let mut options = Map::new();
         options.insert("tokenBudget".to_owned(), json!(last.budget));
-        self.ask_for(
+        self.enqueue_job(
             caller,
-            memory_pass("distill")?,
+            find_memory_pass("distill")?,
             Some(memory_ref.clone()),
             options,
             None,
@@ -493,7 +519,7 @@ impl Engine {
 
     /// Returns the erasure reports of the caller's tenant, oldest first, and whether there are
     /// more.
-    pub async fn erasures(
+    pub async fn list_erasures(
         &self,
         caller: &Caller,
         after: Option<&str>,
@@ -518,7 +544,7 @@ impl Engine {
     }
 
     /// Returns one report, byte for byte as it was signed.
-    pub async fn erasure(
+    pub async fn get_erasure(
         &self,
         caller: &Caller,
         id: &str,
@@ -534,36 +560,45 @@ impl Engine {
     }
 }
 
-impl Done {
+impl ErasureProgress {
     /// Whether anything was erased.
     fn has_changed(&self) -> bool {
         !(self.erased.is_empty()
             && self.archives.is_empty()
-            && self.own.erased + self.own.archives == 0)
+            && self.private.erased + self.private.archives == 0)
     }
 
     /// Adds the counts and ids of a part.
-    fn take(&mut self, part: Report) {
+    fn add_report(&mut self, part: ErasureReport) {
         self.erased.extend(part.erased);
         self.revived.extend(part.revived);
         self.archives.extend(part.archives);
-        self.own.add(part.own);
+        self.private.add(part.private);
         self.commitments += part.commitments.unwrap_or(0);
     }
 
     /// Adds what a transaction over these entries erases.
-    fn note(&mut self, engine: &Engine, page: &[Traced], trace: &Trace, archives: &[Distilled]) {
+    fn add_entries(
+        &mut self,
+        engine: &Engine,
+        page: &[TracedEntry],
+        trace: &SubjectTrace,
+        archives: &[DistillationRecord],
+    ) {
         for entry in page.iter().filter(|entry| !entry.erased) {
             match entry.memory_ref.owner() {
-                None => self.erased.push(Erased::new(&engine.parts.key, entry)),
+                None => self
+                    .erased
+                    .push(ErasedEntry::new(&engine.parts.host_key, entry)),
                 Some(_) => sabotage!(
                     "a-report-names-users-own",
-                    self.own.erased += 1,
-                    self.erased.push(Erased::new(&engine.parts.key, entry))
+                    self.private.erased += 1,
+                    self.erased
+                        .push(ErasedEntry::new(&engine.parts.host_key, entry))
                 ),
             }
         }
-        for (memory_ref, id, by) in &trace.innocent {
+        for (memory_ref, id, by) in &trace.merged_survivors {
             if page
                 .iter()
                 .any(|entry| &entry.memory_ref == memory_ref && &entry.id == by)
@@ -572,19 +607,19 @@ impl Done {
                     None => self
                         .revived
                         .push((memory_ref.as_str().to_owned(), id.as_str().to_owned())),
-                    Some(_) => self.own.revived += 1,
+                    Some(_) => self.private.revived += 1,
                 }
             }
         }
-        self.note_archives(archives);
+        self.add_archives(archives);
     }
 
     /// Adds erased archives; those of single users' memories are only counted.
-    fn note_archives(&mut self, archives: &[Distilled]) {
-        let (shared, private): (Vec<&Distilled>, Vec<&Distilled>) =
+    fn add_archives(&mut self, archives: &[DistillationRecord]) {
+        let (shared, private): (Vec<&DistillationRecord>, Vec<&DistillationRecord>) =
             archives.iter().partition(|archive| archive.is_indexed());
         self.archives
             .extend(shared.iter().map(|archive| archive.sha256.clone()));
-        self.own.archives += private.len() as u64;
+        self.private.archives += private.len() as u64;
     }
 }

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use remem_core::sabotage;
 use remem_core::{Subject, TenantId};
-use remem_store::Traced;
+use remem_store::TracedEntry;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,7 @@ const ALGORITHM: &str = "Ed25519";
 
 /// One erased entry, as the report names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Erased {
+pub struct ErasedEntry {
     /// The memory that the entry was in.
     pub memory_ref: String,
     /// The id of the entry.
@@ -28,7 +28,7 @@ pub struct Erased {
 
 /// Counts of what was erased in memories of single users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Own {
+pub struct PrivateCounts {
     /// Number of erased entries.
     pub erased: u64,
     /// Number of entries that are live again, because the entry they were merged into is gone.
@@ -37,8 +37,8 @@ pub struct Own {
     pub archives: u64,
 }
 
-impl Own {
-    pub(super) fn add(&mut self, more: Own) {
+impl PrivateCounts {
+    pub(super) fn add(&mut self, more: PrivateCounts) {
         self.erased += more.erased;
         self.revived += more.revived;
         self.archives += more.archives;
@@ -47,7 +47,7 @@ impl Own {
 
 /// The report of one erasure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ErasureReport {
     /// The id of the report.
     pub id: String,
     /// The tenant whose data was erased.
@@ -57,14 +57,14 @@ pub struct Report {
     /// The first four bytes of the subject's digest.
     pub subject: String,
     /// The erased entries of shared memories.
-    pub erased: Vec<Erased>,
+    pub erased: Vec<ErasedEntry>,
     /// Entries of shared memories that had been merged into an erased one and are live again.
     pub revived: Vec<(String, String)>,
     /// Digests of the archives whose bytes are gone.
     pub archives: Vec<String>,
     /// Counts for memories of single users. They are part of the totals, but their entries are not
     /// named.
-    pub own: Own,
+    pub private: PrivateCounts,
     /// Number of open commitments that ended with the entries; absent in reports from before there
     /// were commitments.
     pub commitments: Option<u64>,
@@ -77,7 +77,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedReport {
     /// The report that is signed.
-    pub report: Report,
+    pub report: ErasureReport,
     /// The host's public key in base64; empty if the report is not signed.
     pub public_key: String,
     /// The signature over the report's canonical bytes in base64; empty if the report is not
@@ -85,11 +85,11 @@ pub struct SignedReport {
     pub signature: String,
 }
 
-impl Erased {
-    pub(super) fn new(key: &HostKey, entry: &Traced) -> Erased {
+impl ErasedEntry {
+    pub(super) fn new(key: &HostKey, entry: &TracedEntry) -> ErasedEntry {
         let secret = key.derive("remembrancer erased text v1");
         let digest = |hash: &[u8; 16]| blake3::keyed_hash(&secret, hash).to_hex().to_string();
-        Erased {
+        ErasedEntry {
             memory_ref: entry.memory_ref.as_str().to_owned(),
             id: entry.id.as_str().to_owned(),
             content_hash: entry.content_hash.as_ref().map(digest).unwrap_or_default(),
@@ -102,11 +102,11 @@ impl Erased {
 const NO_BACKUPS: &str = "this host was not told how long copies of its storage are kept: copies made before `at` hold the text";
 const REPLAYS: &str = "what ended runs recorded of their reads is kept for their replays until the runs themselves are removed";
 
-impl Report {
+impl ErasureReport {
     /// The report as JSON, as it is stored, sent and signed.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
-        let erased = |one: &Erased| json!({"memoryRef": one.memory_ref, "id": one.id, "contentHash": one.content_hash});
+        let erased = |one: &ErasedEntry| json!({"memoryRef": one.memory_ref, "id": one.id, "contentHash": one.content_hash});
         let revived =
             |(memory_ref, id): &(String, String)| json!({"memoryRef": memory_ref, "id": id});
         let backups = match &self.backups_until {
@@ -119,9 +119,9 @@ impl Report {
             "at": self.at,
             "subject": self.subject,
             "counts": {
-                "erased": self.erased.len() as u64 + self.own.erased,
-                "revived": self.revived.len() as u64 + self.own.revived,
-                "archives": self.archives.len() as u64 + self.own.archives,
+                "erased": self.erased.len() as u64 + self.private.erased,
+                "revived": self.revived.len() as u64 + self.private.revived,
+                "archives": self.archives.len() as u64 + self.private.archives,
             },
             "erased": self.erased.iter().map(erased).collect::<Vec<_>>(),
             "revived": self.revived.iter().map(revived).collect::<Vec<_>>(),
@@ -141,13 +141,13 @@ impl Report {
     }
 
     /// Reads the JSON of a stored report.
-    pub(super) fn from_map(map: &Map<String, Value>) -> Option<Report> {
+    pub(super) fn from_map(map: &Map<String, Value>) -> Option<ErasureReport> {
         let text =
             |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         let own = |name: &str| map.get(name).and_then(Value::as_str).map(str::to_owned);
         let list = |name: &str| map.get(name).and_then(Value::as_array).cloned();
         let erased = |one: &Value| {
-            Some(Erased {
+            Some(ErasedEntry {
                 memory_ref: text(one, "memoryRef")?,
                 id: text(one, "id")?,
                 content_hash: text(one, "contentHash")?,
@@ -161,8 +161,8 @@ impl Report {
                 .unwrap_or(0)
         };
         let unnamed = |name: &str| Some(counted(name).saturating_sub(list(name)?.len() as u64));
-        Some(Report {
-            own: Own {
+        Some(ErasureReport {
+            private: PrivateCounts {
                 erased: unnamed("erased")?,
                 revived: unnamed("revived")?,
                 archives: unnamed("archives")?,
@@ -240,7 +240,7 @@ impl SignedReport {
                 .to_owned()
         };
         Some(SignedReport {
-            report: Report::from_map(map)?,
+            report: ErasureReport::from_map(map)?,
             public_key: part("publicKey"),
             signature: part("value"),
         })
@@ -269,7 +269,7 @@ fn canonical(report: Map<String, Value>) -> String {
 
 /// The public key that a report contains, in base64.
 #[must_use]
-pub fn key_of(report: &Map<String, Value>) -> Option<&str> {
+pub fn embedded_public_key(report: &Map<String, Value>) -> Option<&str> {
     report.get("signature")?.get("publicKey")?.as_str()
 }
 
@@ -277,7 +277,7 @@ pub fn key_of(report: &Map<String, Value>) -> Option<&str> {
 /// signature covers all fields except itself and `changed`, which the answer to a forget request
 /// adds.
 #[must_use]
-pub fn verify(report: &Map<String, Value>, public_key: &str) -> bool {
+pub fn verify_report(report: &Map<String, Value>, public_key: &str) -> bool {
     let signature = report
         .get("signature")
         .and_then(|signature| signature.get("value"))
@@ -301,31 +301,31 @@ pub fn verify(report: &Map<String, Value>, public_key: &str) -> bool {
 impl Engine {
     /// The public key that reports of this host are verified with, in base64.
     #[must_use]
-    pub fn report_key(&self) -> String {
-        STANDARD.encode(key_pair(&self.parts.key).public_key().as_ref())
+    pub fn report_public_key(&self) -> String {
+        STANDARD.encode(key_pair(&self.parts.host_key).public_key().as_ref())
     }
 
     /// Builds the report of an erasure.
-    pub(super) async fn report(
+    pub(super) async fn build_report(
         &self,
         tenant: &TenantId,
         subject: &Subject,
-        done: &super::Done,
-    ) -> Result<Report, EngineError> {
+        done: &super::ErasureProgress,
+    ) -> Result<ErasureReport, EngineError> {
         let now = self.now_for(tenant).await?;
         let until = self
             .parts
             .backups_kept_ms
             .map(|backup_ms| now.plus_ms(backup_ms).rfc3339());
-        Ok(Report {
-            id: done.id.clone(),
+        Ok(ErasureReport {
+            id: done.report_id.clone(),
             tenant: tenant.as_str().to_owned(),
             at: now.rfc3339(),
-            subject: subject.short(),
+            subject: subject.short_hex(),
             erased: done.erased.clone(),
             revived: done.revived.clone(),
             archives: done.archives.clone(),
-            own: done.own,
+            private: done.private,
             commitments: Some(done.commitments),
             backups_until: until,
         })
@@ -338,9 +338,9 @@ mod tests {
     use remem_core::redact::Redactor;
     use remem_core::{Admission, Policy, ShapePolicy, Timestamp};
 
-    fn report() -> Report {
-        Report {
-            own: Own {
+    fn report() -> ErasureReport {
+        ErasureReport {
+            private: PrivateCounts {
                 erased: 2,
                 revived: 1,
                 archives: 1,
@@ -349,7 +349,7 @@ mod tests {
             tenant: "t".into(),
             at: "2026-01-01T00:00:00.000Z".into(),
             subject: "00ff00ff".into(),
-            erased: vec![Erased {
+            erased: vec![ErasedEntry {
                 memory_ref: "m".into(),
                 id: "e".into(),
                 content_hash: "aa".into(),
@@ -363,9 +363,9 @@ mod tests {
 
     #[test]
     fn a_report_from_before_commitments_still_holds() {
-        let signed = Report {
+        let signed = ErasureReport {
             commitments: None,
-            own: Own::default(),
+            private: PrivateCounts::default(),
             ..report()
         }
         .sign(&HostKey::new([7; 32]));
@@ -376,11 +376,13 @@ mod tests {
             "word for word as it was"
         );
         let read = SignedReport::from_map(&map).unwrap();
-        assert!(read.report.commitments.is_none() && verify(&read.to_map(), &signed.public_key));
+        assert!(
+            read.report.commitments.is_none() && verify_report(&read.to_map(), &signed.public_key)
+        );
         let mut counted = map;
         counted["counts"]["commitments"] = json!(0);
         assert!(
-            !verify(&counted, &signed.public_key),
+            !verify_report(&counted, &signed.public_key),
             "nobody adds a count to it"
         );
     }
@@ -390,10 +392,10 @@ mod tests {
         let signed = report().sign(&HostKey::new([7; 32]));
         let map = signed.to_map();
         assert_eq!(SignedReport::from_map(&map).unwrap(), signed);
-        assert_eq!(key_of(&map), Some(signed.public_key.as_str()));
-        assert!(verify(&map, &signed.public_key));
+        assert_eq!(embedded_public_key(&map), Some(signed.public_key.as_str()));
+        assert!(verify_report(&map, &signed.public_key));
         let other = report().sign(&HostKey::new([8; 32]));
-        assert!(!verify(&map, &other.public_key));
+        assert!(!verify_report(&map, &other.public_key));
         let with = |name: &str, value: Value| {
             let mut map = map.clone();
             map.insert(name.to_owned(), value);
@@ -406,14 +408,20 @@ mod tests {
             ("kept", json!("")),
             ("more", json!(1)),
         ] {
-            assert!(!verify(&with(name, value), &signed.public_key), "{name}");
+            assert!(
+                !verify_report(&with(name, value), &signed.public_key),
+                "{name}"
+            );
         }
         assert!(
-            verify(&with("changed", json!(true)), &signed.public_key),
+            verify_report(&with("changed", json!(true)), &signed.public_key),
             "what stands beside the report is not part of it"
         );
-        assert!(!verify(&map, "not base64"));
-        assert!(!verify(&report().unsigned().to_map(), &signed.public_key));
+        assert!(!verify_report(&map, "not base64"));
+        assert!(!verify_report(
+            &report().unsigned().to_map(),
+            &signed.public_key
+        ));
     }
 
     #[test]
@@ -435,7 +443,7 @@ mod tests {
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,
-            scan: 1,
+            redaction_fingerprint: 1,
             now: Timestamp(0),
         };
         for seed in 0..=255 {
@@ -445,7 +453,7 @@ mod tests {
             report.erased[0].content_hash.clone_from(&digest);
             report.archives = vec![digest];
             let map = report.sign(&key).to_map();
-            assert_eq!(admission.record(map.clone()).map(), &map);
+            assert_eq!(admission.redact_record(map.clone()).map(), &map);
         }
     }
 }

@@ -1,29 +1,30 @@
 //! Operations on jobs: start, get, list, cancel, dry runs, and jobs that the caller waits for.
 
-use super::work::{Held, Job, WorkError, WorkReport};
+use super::work::{HeldLease, JobContext, WorkError, WorkReport};
 use super::{
-    ENDED, JobInfo, JobState, Trigger, active_prefix, carry, ended_key, fresh_id, options,
+    ENDED_PREFIX, JobInfo, JobState, Trigger, active_prefix, ended_key, execute, new_job_id,
+    options,
 };
 use crate::caller::Caller;
-use crate::engine::{Digest, Engine};
+use crate::engine::{Engine, RequestDigest};
 use crate::error::EngineError;
-use crate::registry::{self, Mode, Over, PASSES, Pass};
+use crate::registry::{self, PASSES, Pass, PassKind, PassMode};
 use remem_core::admission::check_name;
 use remem_core::sabotage;
 use remem_core::{
     Actor, Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, Scope, TenantId,
 };
-use remem_store::{Outcome, ReadAt, StoreError};
+use remem_store::{ChangeOutcome, ReadAt, StoreError};
 use serde_json::{Map, Value};
 
 /// How often a conflicting commit is retried: the process that runs the job writes the same record.
-const TRIES: u32 = 16;
+const COMMIT_TRIES: u32 = 16;
 /// Records read with one query.
-const PAGE: u32 = 100;
+const PAGE_SIZE: u32 = 100;
 
 /// The result of starting a job.
 #[derive(Clone, Debug)]
-pub struct Started {
+pub struct StartedJob {
     /// The new job, or a queued one that is equivalent.
     pub job: JobInfo,
     /// Whether this repeats the answer to an earlier request with the same idempotency key.
@@ -44,9 +45,9 @@ pub struct JobQuery {
 }
 
 /// Finds a pass by its name; fails unless it works on memories.
-pub(crate) fn memory_pass(name: &str) -> Result<&'static Pass, EngineError> {
+pub(crate) fn find_memory_pass(name: &str) -> Result<&'static Pass, EngineError> {
     registry::find(name)
-        .filter(|pass| matches!(pass.over, Over::Memory { .. }))
+        .filter(|pass| matches!(pass.kind, PassKind::Memory { .. }))
         .ok_or(EngineError::NotFound("pass"))
 }
 
@@ -60,32 +61,32 @@ impl Engine {
         memory_ref: Option<&str>,
         options: Map<String, Value>,
         key: Option<&str>,
-    ) -> Result<Started, EngineError> {
+    ) -> Result<StartedJob, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let memory_ref = named(caller, memory_ref)?;
-        self.ask_for(caller, memory_pass(pass)?, memory_ref, options, key)
+        let memory_ref = resolve_memory_ref(caller, memory_ref)?;
+        self.enqueue_job(caller, find_memory_pass(pass)?, memory_ref, options, key)
             .await
     }
 
     /// Queues a job as [`Engine::start_job`] does, for a memory that need not be the caller's.
-    pub(crate) async fn ask_for(
+    pub(crate) async fn enqueue_job(
         &self,
         caller: &Caller,
         pass: &'static Pass,
         memory_ref: Option<MemoryRef>,
         options: Map<String, Value>,
         key: Option<&str>,
-    ) -> Result<Started, EngineError> {
+    ) -> Result<StartedJob, EngineError> {
         let tenant = caller.tenant();
         let wanted = self
             .new_job(tenant, pass, memory_ref, options, Trigger::OnDemand)
             .await?;
-        let idempotency = self.idempotency("start-job", key, &digest(&wanted))?;
-        for _ in 0..TRIES {
-            let equal = self.equal_job(tenant, &wanted).await?;
+        let idempotency = self.idempotency("start-job", key, &job_digest(&wanted))?;
+        for _ in 0..COMMIT_TRIES {
+            let equal = self.find_equivalent_job(tenant, &wanted).await?;
             let (job, precondition) = match equal {
                 Some(job) if idempotency.is_none() => {
-                    return Ok(Started {
+                    return Ok(StartedJob {
                         job,
                         replayed: false,
                     });
@@ -96,25 +97,25 @@ impl Engine {
             };
             let now = self.now_for(tenant).await?;
             let batch = Batch::new(tenant.clone(), now)
-                .by(caller.principal().clone())
+                .with_principal(caller.principal().clone())
                 .idempotent(idempotency.clone());
             match self
                 .parts
                 .store
-                .commit(batch.set(RecordKind::Job, job.key(), precondition, job.body()))
+                .commit(batch.set_record(RecordKind::Job, job.key(), precondition, job.body()))
                 .await
             {
                 Ok(committed) => {
                     let id = committed.outcomes.iter().find_map(|outcome| match outcome {
-                        Outcome::Recorded { key, .. } => key.rsplit('/').next(),
+                        ChangeOutcome::Recorded { key, .. } => key.rsplit('/').next(),
                         _ => None,
                     });
                     let job = self
                         .find_job(tenant, id.unwrap_or(&job.id))
                         .await?
                         .ok_or(EngineError::NotFound("job"))?;
-                    self.has_work(pass.name, tenant);
-                    return Ok(Started {
+                    self.notify_work(pass.name, tenant);
+                    return Ok(StartedJob {
                         job,
                         replayed: committed.replayed,
                     });
@@ -136,19 +137,19 @@ impl Engine {
         job_options: Map<String, Value>,
         trigger: Trigger,
     ) -> Result<JobInfo, EngineError> {
-        let Over::Memory { options: specs, .. } = pass.over else {
+        let PassKind::Memory { options: specs, .. } = pass.kind else {
             return Err(EngineError::NotFound("pass"));
         };
-        let job_options = options::check(specs, job_options)?;
+        let job_options = options::validate(specs, job_options)?;
         if let Some(memory_ref) = &memory_ref {
             check_name(
-                self.rules(tenant).await?.redactor(),
+                self.redaction_rules(tenant).await?.redactor(),
                 "memoryRef",
                 memory_ref.as_str(),
             )?;
         }
         let now = self.now_for(tenant).await?;
-        let id = fresh_id(now, &self.parts.ids.holder());
+        let id = new_job_id(now, &self.parts.ids.unique_name());
         Ok(JobInfo {
             memory_ref,
             options: job_options,
@@ -158,7 +159,7 @@ impl Engine {
 
     /// Finds a queued job with the same memory and options. Fails if there is none and the tenant
     /// has too many active jobs already.
-    pub(crate) async fn equal_job(
+    pub(crate) async fn find_equivalent_job(
         &self,
         tenant: &TenantId,
         wanted: &JobInfo,
@@ -200,7 +201,7 @@ impl Engine {
             .store
             .records(tenant, RecordKind::Job, &active_prefix(pass), None, limit)
             .await?;
-        Ok(records.iter().filter_map(JobInfo::read).collect())
+        Ok(records.iter().filter_map(JobInfo::from_record).collect())
     }
 
     /// Finds a job by its id, whether it has ended or not.
@@ -221,7 +222,7 @@ impl Engine {
                 .store
                 .record(tenant, RecordKind::Job, &key)
                 .await?;
-            if let Some(job) = record.as_ref().and_then(JobInfo::read) {
+            if let Some(job) = record.as_ref().and_then(JobInfo::from_record) {
                 return Ok(Some(job));
             }
         }
@@ -229,16 +230,16 @@ impl Engine {
     }
 
     /// Returns one job that the caller may see.
-    pub async fn job(&self, caller: &Caller, id: &str) -> Result<JobInfo, EngineError> {
+    pub async fn get_job(&self, caller: &Caller, id: &str) -> Result<JobInfo, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         self.find_job(caller.tenant(), id)
             .await?
-            .filter(|job| job.is_shown_to(caller))
+            .filter(|job| job.is_visible_to(caller))
             .ok_or(EngineError::NotFound("job"))
     }
 
     /// Returns the tenant's jobs, newest first, and whether there are more.
-    pub async fn jobs(
+    pub async fn list_jobs(
         &self,
         caller: &Caller,
         query: &JobQuery,
@@ -247,7 +248,7 @@ impl Engine {
         let tenant = caller.tenant();
         let limit = self.parts.policy.list_limit(query.limit) as usize;
         let wanted = |job: &JobInfo| {
-            job.is_shown_to(caller)
+            job.is_visible_to(caller)
                 && query.pass.as_deref().is_none_or(|pass| pass == job.pass)
                 && query.state.is_none_or(|state| state == job.state)
                 && query
@@ -270,13 +271,19 @@ impl Engine {
             let page = self
                 .parts
                 .store
-                .records(tenant, RecordKind::Job, ENDED, after.as_deref(), PAGE)
+                .records(
+                    tenant,
+                    RecordKind::Job,
+                    ENDED_PREFIX,
+                    after.as_deref(),
+                    PAGE_SIZE,
+                )
                 .await?;
             after = page.last().map(|last| last.key.clone());
             let before = found.len();
-            found.extend(page.iter().filter_map(JobInfo::read).filter(wanted));
+            found.extend(page.iter().filter_map(JobInfo::from_record).filter(wanted));
             ended += found.len() - before;
-            if page.len() < PAGE as usize {
+            if page.len() < PAGE_SIZE as usize {
                 break;
             }
         }
@@ -292,8 +299,8 @@ impl Engine {
     pub async fn cancel_job(&self, caller: &Caller, id: &str) -> Result<JobInfo, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
-        for _ in 0..TRIES {
-            let job = self.job(caller, id).await?;
+        for _ in 0..COMMIT_TRIES {
+            let job = self.get_job(caller, id).await?;
             match job.state {
                 JobState::Cancelled => return Ok(job),
                 JobState::Done | JobState::Failed => {
@@ -303,9 +310,9 @@ impl Engine {
                 JobState::Queued | JobState::Running => {}
             }
             let now = self.now_for(tenant).await?;
-            let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
+            let batch = Batch::new(tenant.clone(), now).with_principal(caller.principal().clone());
             let batch = if job.state == JobState::Queued {
-                carry::ended(
+                execute::move_to_ended(
                     batch,
                     &job,
                     JobInfo {
@@ -319,7 +326,7 @@ impl Engine {
                     cancelling: true,
                     ..job.clone()
                 };
-                batch.set(
+                batch.set_record(
                     RecordKind::Job,
                     job.key(),
                     Precondition::Version(job.version),
@@ -328,8 +335,8 @@ impl Engine {
             };
             match self.parts.store.commit(batch).await {
                 Ok(_) => {
-                    self.has_work(job.pass, tenant);
-                    return self.job(caller, id).await;
+                    self.notify_work(job.pass, tenant);
+                    return self.get_job(caller, id).await;
                 }
                 Err(StoreError::Conflict) => {}
                 Err(other) => return Err(other.into()),
@@ -349,15 +356,15 @@ impl Engine {
     ) -> Result<WorkReport, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
-        let pass = memory_pass(pass)?;
-        let Over::Memory { work, .. } = pass.over else {
+        let pass = find_memory_pass(pass)?;
+        let PassKind::Memory { work, .. } = pass.kind else {
             return Err(EngineError::NotFound("pass"));
         };
         let job = self
             .new_job(
                 tenant,
                 pass,
-                named(caller, memory_ref)?,
+                resolve_memory_ref(caller, memory_ref)?,
                 options,
                 Trigger::OnDemand,
             )
@@ -377,14 +384,14 @@ impl Engine {
                 return Ok(report);
             };
             for memory_ref in memories {
-                let job_context = Job::new(
+                let job_context = JobContext::new(
                     self,
                     Scope::new(tenant.clone(), memory_ref).as_host(),
                     job.clone(),
-                    Mode::DryRun,
+                    PassMode::DryRun,
                     None,
                 );
-                report = report.and(work(self, &job_context).await.map_err(refusal)?);
+                report = report.merge(work(self, &job_context).await.map_err(into_engine_error)?);
             }
             if job.memory_ref.is_some() {
                 return Ok(report);
@@ -404,11 +411,11 @@ impl Engine {
         Ok(self
             .parts
             .store
-            .scopes(
+            .memories(
                 tenant,
-                &sabotage!("all-memories-are-everybody-s", Actor::Nobody, Actor::Host),
+                &sabotage!("all-memories-are-everybody-s", Actor::NoUser, Actor::Host),
                 after,
-                PAGE,
+                PAGE_SIZE,
                 &at,
             )
             .await?
@@ -419,7 +426,7 @@ impl Engine {
 
     /// Runs a pass and waits for its result, after any other activation of it. The job's record
     /// stays; after a crash the job is claimed again like any other.
-    pub async fn work_now(
+    pub async fn run_job_and_wait(
         &self,
         tenant: &TenantId,
         pass: &str,
@@ -427,7 +434,7 @@ impl Engine {
         options: Map<String, Value>,
         trigger: Trigger,
     ) -> Result<WorkReport, WorkError> {
-        let pass = memory_pass(pass)?;
+        let pass = find_memory_pass(pass)?;
         let job = self
             .new_job(tenant, pass, memory_ref.cloned(), options, trigger)
             .await?;
@@ -442,8 +449,8 @@ impl Engine {
         job: JobInfo,
     ) -> Result<WorkReport, WorkError> {
         let held = self.wait_for_lease(pass, tenant).await?;
-        let result = carry::work_now(self, pass, tenant, &held, job).await;
-        self.release(tenant, &held.fence).await;
+        let result = execute::run_job_now(self, pass, tenant, &held, job).await;
+        self.release_lease(tenant, &held.fence).await;
         result
     }
 
@@ -452,12 +459,12 @@ impl Engine {
         &self,
         pass: &'static Pass,
         tenant: &TenantId,
-    ) -> Result<Held, EngineError> {
+    ) -> Result<HeldLease, EngineError> {
         for _ in 0..registry::CLAIM_TRIES {
-            if let Some(lease) = self.claim(pass, tenant).await? {
+            if let Some(lease) = self.claim_lease(pass, tenant).await? {
                 return Ok(lease);
             }
-            tokio::time::sleep(registry::CLAIM_AGAIN).await;
+            tokio::time::sleep(registry::CLAIM_RETRY_DELAY).await;
         }
         Err(EngineError::Store(StoreError::Busy))
     }
@@ -467,12 +474,12 @@ impl Engine {
 pub(crate) fn memory_passes() -> impl Iterator<Item = &'static Pass> {
     PASSES
         .iter()
-        .filter(|pass| matches!(pass.over, Over::Memory { .. }))
+        .filter(|pass| matches!(pass.kind, PassKind::Memory { .. }))
 }
 
 /// Resolves an optional memory's name. A malformed name is refused: a job for a memory that cannot
 /// exist would never be of use.
-pub(crate) fn named(
+pub(crate) fn resolve_memory_ref(
     caller: &Caller,
     memory_ref: Option<&str>,
 ) -> Result<Option<MemoryRef>, Rejection> {
@@ -486,7 +493,7 @@ pub(crate) fn named(
 }
 
 /// The error that a waiting caller gets for failed work.
-pub(crate) fn refusal(error: WorkError) -> EngineError {
+pub(crate) fn into_engine_error(error: WorkError) -> EngineError {
     match error {
         WorkError::Refused { code, details } => EngineError::WorkRefused { code, details },
         WorkError::Failed(error) => error,
@@ -495,8 +502,8 @@ pub(crate) fn refusal(error: WorkError) -> EngineError {
 }
 
 /// Digest of a request for a job, for its idempotency key.
-fn digest(job: &JobInfo) -> Digest {
-    let mut digest = Digest::default();
+fn job_digest(job: &JobInfo) -> RequestDigest {
+    let mut digest = RequestDigest::default();
     let pass = job.pass.as_bytes();
     let memory_ref = job
         .memory_ref

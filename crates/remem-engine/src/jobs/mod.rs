@@ -6,16 +6,16 @@
 //! oldest first, so that open jobs are found without reading the ended ones. Then it moves to
 //! `ended/`, newest first.
 
-pub(crate) mod carry;
+pub(crate) mod execute;
 pub(crate) mod manage;
 pub mod options;
 mod status;
 pub mod work;
 
-pub use manage::{JobQuery, Started};
+pub use manage::{JobQuery, StartedJob};
 use remem_core::sabotage;
 pub use status::PassOverview;
-pub use work::{Job, Stop, WorkError, WorkFuture, WorkReport};
+pub use work::{JobContext, StopReason, WorkError, WorkFuture, WorkReport};
 
 use crate::caller::Caller;
 use crate::registry;
@@ -155,7 +155,7 @@ pub struct JobInfo {
     /// The earliest instant of the next attempt, after a failure.
     pub not_before: Option<Timestamp>,
     /// Of a job over all memories: the last memory that is done.
-    pub(crate) after: Option<MemoryRef>,
+    pub(crate) resume_after: Option<MemoryRef>,
     /// The version of the job's record.
     pub(crate) version: u64,
 }
@@ -166,11 +166,11 @@ pub(crate) fn active_prefix(pass: &str) -> String {
 }
 
 /// Key prefix of all jobs that have ended.
-pub(crate) const ENDED: &str = "ended/";
+pub(crate) const ENDED_PREFIX: &str = "ended/";
 
 /// Makes a new job id. It begins with the time, so that ids sort by it and old jobs are found by id
 /// alone.
-pub(crate) fn fresh_id(now: Timestamp, holder: &str) -> String {
+pub(crate) fn new_job_id(now: Timestamp, holder: &str) -> String {
     let tail: Vec<char> = holder
         .chars()
         .rev()
@@ -179,13 +179,13 @@ pub(crate) fn fresh_id(now: Timestamp, holder: &str) -> String {
         .collect();
     format!(
         "{}{}",
-        id_at(now),
+        id_lower_bound(now),
         tail.into_iter().rev().collect::<String>()
     )
 }
 
 /// The smallest prefix of ids made at an instant: ids of that instant or later sort after it.
-pub(crate) fn id_at(at: Timestamp) -> String {
+pub(crate) fn id_lower_bound(at: Timestamp) -> String {
     format!("job_{:012x}", at.0.max(0))
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn ended_key(id: &str) -> String {
         .bytes()
         .map(|byte| format!("{:02x}", 255 - byte))
         .collect();
-    format!("{ENDED}{turned}")
+    format!("{ENDED_PREFIX}{turned}")
 }
 
 impl JobInfo {
@@ -223,13 +223,13 @@ impl JobInfo {
             failures: 0,
             cancelling: false,
             not_before: None,
-            after: None,
+            resume_after: None,
             version: 0,
         }
     }
 
     /// Whether the caller may know that this job exists.
-    pub(crate) fn is_shown_to(&self, caller: &Caller) -> bool {
+    pub(crate) fn is_visible_to(&self, caller: &Caller) -> bool {
         sabotage!(
             "anybody-sees-jobs",
             self.memory_ref
@@ -258,7 +258,7 @@ impl JobInfo {
 
     /// Reads a job from its record; `None` if this version does not know the pass, the trigger or
     /// the state.
-    pub(crate) fn read(record: &Record) -> Option<JobInfo> {
+    pub(crate) fn from_record(record: &Record) -> Option<JobInfo> {
         let body = &record.body;
         let text = |name: &str| body.get(name).and_then(Value::as_str);
         let number = |name: &str| body.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -307,7 +307,7 @@ impl JobInfo {
                 .and_then(Value::as_bool)
                 .unwrap_or(false),
             not_before: time("notBefore"),
-            after: text("after").and_then(MemoryRef::parse),
+            resume_after: text("after").and_then(MemoryRef::parse),
             version: record.version,
         })
     }
@@ -337,15 +337,15 @@ impl JobInfo {
             "failures": self.failures,
             "cancelling": self.cancelling,
             "notBefore": self.not_before.map(|at| at.0),
-            "after": self.after.as_ref().map(MemoryRef::as_str),
+            "after": self.resume_after.as_ref().map(MemoryRef::as_str),
         });
-        own_words(body)
+        unredacted_body(body)
     }
 }
 
 /// Builds the body of a record without redacting it, for records that hold only the host's own
 /// words and ids.
-pub(crate) fn own_words(body: Value) -> RecordBody {
+pub(crate) fn unredacted_body(body: Value) -> RecordBody {
     let policy = Policy {
         shapes: ShapePolicy::Off,
         ..Policy::default()
@@ -353,17 +353,17 @@ pub(crate) fn own_words(body: Value) -> RecordBody {
     let admission = Admission {
         policy: &policy,
         redactor: &Redactor::empty(),
-        scan: 0,
+        redaction_fingerprint: 0,
         now: Timestamp(0),
     };
-    admission.record(body.as_object().cloned().unwrap_or_default())
+    admission.redact_record(body.as_object().cloned().unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use remem_core::RecordKind;
-    use remem_core::Ties;
+    use remem_core::RecordLinks;
 
     #[test]
     fn a_job_is_read_as_it_was_written() {
@@ -379,7 +379,7 @@ mod tests {
             code: "c".to_owned(),
             details: Map::new(),
         });
-        (job.started_at, job.not_before, job.after) = (
+        (job.started_at, job.not_before, job.resume_after) = (
             Some(Timestamp(1)),
             Some(Timestamp(2)),
             MemoryRef::parse("m"),
@@ -394,21 +394,23 @@ mod tests {
                 version: 7,
                 at: Timestamp(0),
                 body,
-                ties: Ties::default(),
+                links: RecordLinks::default(),
             };
-            assert_eq!(JobInfo::read(&record), Some(job.clone()));
+            assert_eq!(JobInfo::from_record(&record), Some(job.clone()));
         }
     }
 
     #[test]
     fn later_jobs_come_first_among_those_that_ended() {
         let ids = [
-            fresh_id(Timestamp(5), "holder_000001"),
-            fresh_id(Timestamp(5), "holder_000002"),
-            fresh_id(Timestamp(1 << 40), "x"),
+            new_job_id(Timestamp(5), "holder_000001"),
+            new_job_id(Timestamp(5), "holder_000002"),
+            new_job_id(Timestamp(1 << 40), "x"),
         ];
         assert!(
-            ids.is_sorted() && ids[0] > id_at(Timestamp(5)) && ids[0] < id_at(Timestamp(6)),
+            ids.is_sorted()
+                && ids[0] > id_lower_bound(Timestamp(5))
+                && ids[0] < id_lower_bound(Timestamp(6)),
             "{ids:?}"
         );
         assert!(ids.map(|id| ended_key(&id)).is_sorted_by(|a, b| a > b));

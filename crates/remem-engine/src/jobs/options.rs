@@ -45,7 +45,7 @@ impl OptionKind {
     }
 
     /// Whether a value is valid for this type.
-    fn takes(self, value: &Value) -> bool {
+    fn accepts(self, value: &Value) -> bool {
         match self {
             OptionKind::Integer { min, max } => value
                 .as_u64()
@@ -58,7 +58,7 @@ impl OptionKind {
 
 /// Validates options against their specifications: unknown names and invalid values are refused,
 /// and a `null` counts as absent.
-pub fn check(
+pub fn validate(
     specs: &'static [OptionSpec],
     mut options: Map<String, Value>,
 ) -> Result<Map<String, Value>, Rejection> {
@@ -70,7 +70,7 @@ pub fn check(
             rule: "holds a name that this pass does not know; see the list of passes",
         };
         let spec = spec.ok_or(unknown)?;
-        if !spec.kind.takes(value) {
+        if !spec.kind.accepts(value) {
             return Err(Rejection::Invalid {
                 field: spec.name,
                 rule: spec.rule,
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn only_what_a_pass_takes_is_accepted() {
-        let tried = |options: Value| check(&SPECS, options.as_object().cloned().unwrap());
+        let tried = |options: Value| validate(&SPECS, options.as_object().cloned().unwrap());
         for good in [
             json!({}),
             json!({"n": 2, "w": "b", "f": false}),

@@ -1,11 +1,11 @@
 //! The status of passes for a tenant: the last activation, running and queued jobs, and the next
 //! schedule.
 
-use super::{ENDED, JobInfo, JobState};
+use super::{ENDED_PREFIX, JobInfo, JobState};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::registry::{Over, PASSES, Pass, PassStatus};
+use crate::registry::{PASSES, Pass, PassKind, PassStatus};
 use remem_core::{Permission, RecordKind, Timestamp};
 
 /// The status of one pass for a tenant.
@@ -13,19 +13,19 @@ pub struct PassOverview {
     /// The pass's row in `PASSES`.
     pub pass: &'static Pass,
     /// The latest activation in this process. `None` for passes over memories.
-    pub here: Option<PassStatus>,
+    pub last_activation: Option<PassStatus>,
     /// The job that ended last, on any node.
-    pub ended: Option<JobInfo>,
+    pub last_job: Option<JobInfo>,
     /// The job that is running now.
-    pub running: Option<JobInfo>,
+    pub running_job: Option<JobInfo>,
     /// Number of jobs that wait for the pass.
-    pub queued: u64,
+    pub queued_jobs: u64,
     /// The next time that an enabled schedule starts the pass.
     pub next_due: Option<Timestamp>,
 }
 
 /// Records read with one query.
-const PAGE: u32 = 100;
+const PAGE_SIZE: u32 = 100;
 
 impl Engine {
     /// Returns the status of every pass.
@@ -33,10 +33,10 @@ impl Engine {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
         let here = self.pass_status(tenant);
-        let schedules = self.schedules(caller).await?;
+        let schedules = self.list_schedules(caller).await?;
         let mut overview = Vec::new();
         for pass in &PASSES {
-            let over_memory = matches!(pass.over, Over::Memory { .. });
+            let over_memory = matches!(pass.kind, PassKind::Memory { .. });
             // For passes over memories only jobs are shown: the latest activation may have been for
             // another user's memory.
             let here = here
@@ -48,7 +48,7 @@ impl Engine {
             } else {
                 Vec::new()
             };
-            active.retain(|job| job.is_shown_to(caller));
+            active.retain(|job| job.is_visible_to(caller));
             let (running, queued): (Vec<JobInfo>, Vec<JobInfo>) = active
                 .into_iter()
                 .partition(|job| job.state == JobState::Running);
@@ -60,19 +60,19 @@ impl Engine {
             let queued = queued.len() as u64;
             overview.push(PassOverview {
                 pass,
-                here,
-                ended: None,
-                running,
-                queued,
+                last_activation: here,
+                last_job: None,
+                running_job: running,
+                queued_jobs: queued,
                 next_due,
             });
         }
-        self.add_ended(caller, &mut overview).await?;
+        self.add_last_jobs(caller, &mut overview).await?;
         Ok(overview)
     }
 
     /// Fills in the job that ended last for each pass.
-    async fn add_ended(
+    async fn add_last_jobs(
         &self,
         caller: &Caller,
         overview: &mut [PassOverview],
@@ -85,28 +85,28 @@ impl Engine {
                 .records(
                     caller.tenant(),
                     RecordKind::Job,
-                    ENDED,
+                    ENDED_PREFIX,
                     after.as_deref(),
-                    PAGE,
+                    PAGE_SIZE,
                 )
                 .await?;
             for job in page
                 .iter()
-                .filter_map(JobInfo::read)
-                .filter(|job| job.is_shown_to(caller))
+                .filter_map(JobInfo::from_record)
+                .filter(|job| job.is_visible_to(caller))
             {
                 if let Some(row) = overview
                     .iter_mut()
-                    .find(|row| row.pass.name == job.pass && row.ended.is_none())
+                    .find(|row| row.pass.name == job.pass && row.last_job.is_none())
                 {
-                    row.ended = Some(job);
+                    row.last_job = Some(job);
                 }
             }
-            let missing = overview
-                .iter()
-                .any(|row| matches!(row.pass.over, Over::Memory { .. }) && row.ended.is_none());
+            let missing = overview.iter().any(|row| {
+                matches!(row.pass.kind, PassKind::Memory { .. }) && row.last_job.is_none()
+            });
             after = page.last().map(|last| last.key.clone());
-            if !missing || page.len() < PAGE as usize {
+            if !missing || page.len() < PAGE_SIZE as usize {
                 return Ok(());
             }
         }

@@ -4,13 +4,13 @@
 use super::{JobInfo, Trigger};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::registry::{LEASE_MS, Mode};
+use crate::registry::{LEASE_MS, PassMode};
 use remem_core::event::PassProgress;
 use remem_core::{
     Batch, EventBody, Fence, MemoryRef, Precondition, RecordKind, Rejection, Scope, TenantId,
     Timestamp,
 };
-use remem_store::{Outcome, ReadAt, StoreError};
+use remem_store::{ChangeOutcome, ReadAt, StoreError};
 use serde_json::{Map, Value};
 use std::pin::Pin;
 use tokio::sync::Mutex;
@@ -33,7 +33,7 @@ impl WorkReport {
     /// Adds another report: numbers that both have are added up, other values are replaced by the
     /// later ones.
     #[must_use]
-    pub fn and(mut self, other: WorkReport) -> WorkReport {
+    pub fn merge(mut self, other: WorkReport) -> WorkReport {
         for (name, value) in other.detail {
             let sum = self
                 .detail
@@ -53,7 +53,7 @@ impl WorkReport {
 
 /// Why work has to stop now. What is committed stays, and nothing more may be committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopReason {
     /// A caller cancelled the job.
     Cancelled,
     /// Another process has claimed the job, because this one was paused for longer than its lease.
@@ -66,7 +66,7 @@ pub enum Stop {
 #[derive(Debug)]
 pub enum WorkError {
     /// It was interrupted, for this reason.
-    Stopped(Stop),
+    Stopped(StopReason),
     /// It cannot succeed, however often it is tried.
     Refused {
         /// Stable error code for programs.
@@ -78,8 +78,8 @@ pub enum WorkError {
     Failed(EngineError),
 }
 
-impl From<Stop> for WorkError {
-    fn from(stop: Stop) -> WorkError {
+impl From<StopReason> for WorkError {
+    fn from(stop: StopReason) -> WorkError {
         WorkError::Stopped(stop)
     }
 }
@@ -103,62 +103,62 @@ impl From<Rejection> for WorkError {
 }
 
 /// How often the record of progress is written, and an event emitted, at most.
-const WRITE_EVERY_MS: i64 = 1_000;
+const PROGRESS_INTERVAL_MS: i64 = 1_000;
 /// The lease is renewed when this much of it has passed.
-const PROLONG_AFTER_MS: i64 = LEASE_MS.cast_signed() / 3;
+const RENEW_LEASE_AFTER_MS: i64 = LEASE_MS.cast_signed() / 3;
 
 /// A lease held by this process. A job is done under the lease of its pass.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldLease {
     pub fence: Fence,
     pub holder: String,
 }
 
 /// One activation of a pass over one memory: its inputs, and its connection to the job's record.
-pub struct Job<'a> {
+pub struct JobContext<'a> {
     engine: &'a Engine,
     scope: Scope,
     id: String,
     options: Map<String, Value>,
     trigger: Trigger,
-    mode: Mode,
-    lease: Option<&'a Held>,
+    mode: PassMode,
+    lease: Option<&'a HeldLease>,
     /// The snapshot that a run reads at, if the work is part of a run.
-    seen: Option<ReadAt>,
-    kept: Mutex<Kept>,
+    snapshot: Option<ReadAt>,
+    state: Mutex<WorkState>,
 }
 
 /// The part of a job's context that changes while the work is in progress.
-pub(crate) struct Kept {
+pub(crate) struct WorkState {
     pub info: JobInfo,
     claimed_at: Timestamp,
-    written_at: Timestamp,
+    recorded_at: Timestamp,
     /// The phase and the tenth of the work that the last event reported.
-    told: Option<(String, u64)>,
+    reported: Option<(String, u64)>,
 }
 
-impl<'a> Job<'a> {
+impl<'a> JobContext<'a> {
     /// The context of a claimed job. Without a lease, the work must leave no trace.
     pub(crate) fn new(
         engine: &'a Engine,
         scope: Scope,
         info: JobInfo,
-        mode: Mode,
-        lease: Option<&'a Held>,
-    ) -> Job<'a> {
+        mode: PassMode,
+        lease: Option<&'a HeldLease>,
+    ) -> JobContext<'a> {
         let now = engine.now();
         let id = info.id.clone();
         let options = info.options.clone();
         let trigger = info.trigger;
         // The lease may have been taken a while ago, for another memory: claim it again with the
         // first report of progress.
-        let state = Kept {
+        let state = WorkState {
             info,
             claimed_at: Timestamp(0),
-            written_at: now,
-            told: None,
+            recorded_at: now,
+            reported: None,
         };
-        Job {
+        JobContext {
             engine,
             scope,
             id,
@@ -166,23 +166,28 @@ impl<'a> Job<'a> {
             trigger,
             mode,
             lease,
-            seen: None,
-            kept: Mutex::new(state),
+            snapshot: None,
+            state: Mutex::new(state),
         }
     }
 
     /// The context of work that is part of a run: it reads at the run's snapshot, and the run
     /// reports its progress.
-    pub(crate) fn of_run(engine: &'a Engine, scope: Scope, info: JobInfo, seen: ReadAt) -> Job<'a> {
-        Job {
-            seen: Some(seen),
-            ..Job::new(engine, scope, info, Mode::Apply, None)
+    pub(crate) fn for_run(
+        engine: &'a Engine,
+        scope: Scope,
+        info: JobInfo,
+        seen: ReadAt,
+    ) -> JobContext<'a> {
+        JobContext {
+            snapshot: Some(seen),
+            ..JobContext::new(engine, scope, info, PassMode::Apply, None)
         }
     }
 
     /// The snapshot that a run reads at, if the work is part of a run.
-    pub(crate) fn seen(&self) -> Option<&ReadAt> {
-        self.seen.as_ref()
+    pub(crate) fn snapshot(&self) -> Option<&ReadAt> {
+        self.snapshot.as_ref()
     }
 
     /// The tenant that the memory belongs to.
@@ -217,19 +222,19 @@ impl<'a> Job<'a> {
 
     /// The value of an integer option, if the caller set it.
     #[must_use]
-    pub fn integer(&self, name: &str) -> Option<u64> {
+    pub fn integer_option(&self, name: &str) -> Option<u64> {
         self.options.get(name).and_then(Value::as_u64)
     }
 
     /// The value of an option that takes a word, if the caller set it.
     #[must_use]
-    pub fn word(&self, name: &str) -> Option<&str> {
+    pub fn word_option(&self, name: &str) -> Option<&str> {
         self.options.get(name).and_then(Value::as_str)
     }
 
     /// Whether the caller set a flag to true.
     #[must_use]
-    pub fn flag(&self, name: &str) -> bool {
+    pub fn flag_option(&self, name: &str) -> bool {
         self.options
             .get(name)
             .and_then(Value::as_bool)
@@ -244,7 +249,7 @@ impl<'a> Job<'a> {
 
     /// Whether to commit changes or only to report them.
     #[must_use]
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> PassMode {
         self.mode
     }
 
@@ -256,27 +261,27 @@ impl<'a> Job<'a> {
 
     /// Reports progress, and fails if the work must stop. To be called with every page of entries,
     /// and before a commit that follows a long computation: it also renews the lease.
-    pub async fn progress(
+    pub async fn report_progress(
         &self,
         phase: &'static str,
         done: u64,
         total: u64,
     ) -> Result<(), WorkError> {
-        if self.engine.passes.is_stopping() {
-            return Err(Stop::Stopping.into());
+        if self.engine.pass_log.is_stopping() {
+            return Err(StopReason::Stopping.into());
         }
         let Some(lease) = self.lease else {
             return Ok(());
         };
-        let mut state = self.kept.lock().await;
-        self.look(&mut state).await?;
+        let mut state = self.state.lock().await;
+        self.check_record(&mut state).await?;
         let now = self.engine.now();
-        if now.0 - state.claimed_at.0 >= PROLONG_AFTER_MS {
+        if now.0 - state.claimed_at.0 >= RENEW_LEASE_AFTER_MS {
             let claimed = self
                 .engine
                 .parts
                 .store
-                .claim(
+                .acquire_lease(
                     self.tenant(),
                     lease.fence.pass,
                     &lease.holder,
@@ -285,7 +290,7 @@ impl<'a> Job<'a> {
                 )
                 .await?;
             if claimed.as_ref() != Some(&lease.fence) {
-                return Err(Stop::Fenced.into());
+                return Err(StopReason::Fenced.into());
             }
             state.claimed_at = now;
         }
@@ -294,32 +299,32 @@ impl<'a> Job<'a> {
         if info.phase != phase {
             info.phase = phase.to_owned();
         }
-        if now.0 - state.written_at.0 < WRITE_EVERY_MS {
+        if now.0 - state.recorded_at.0 < PROGRESS_INTERVAL_MS {
             return Ok(());
         }
-        state.written_at = now;
-        let event = self.event(&mut state);
-        self.write(&mut state, event).await
+        state.recorded_at = now;
+        let event = self.progress_event(&mut state);
+        self.write_record(&mut state, event).await
     }
 
     /// Reads the job's record, which others may have changed: fails if a caller has cancelled the
     /// job or another node has claimed it.
-    async fn look(&self, state: &mut Kept) -> Result<(), WorkError> {
+    async fn check_record(&self, state: &mut WorkState) -> Result<(), WorkError> {
         let record = self
             .engine
             .parts
             .store
             .record(self.tenant(), RecordKind::Job, &state.info.key())
             .await?;
-        let Some(stored) = record.as_ref().and_then(JobInfo::read) else {
-            return Err(Stop::Fenced.into());
+        let Some(stored) = record.as_ref().and_then(JobInfo::from_record) else {
+            return Err(StopReason::Fenced.into());
         };
         if stored.attempts != state.info.attempts {
-            return Err(Stop::Fenced.into());
+            return Err(StopReason::Fenced.into());
         }
         (state.info.version, state.info.cancelling) = (stored.version, stored.cancelling);
         if stored.cancelling {
-            Err(Stop::Cancelled.into())
+            Err(StopReason::Cancelled.into())
         } else {
             Ok(())
         }
@@ -327,7 +332,7 @@ impl<'a> Job<'a> {
 
     /// The event to emit, if another tenth of the work is done or another phase has begun since the
     /// last event.
-    fn event(&self, state: &mut Kept) -> Option<EventBody> {
+    fn progress_event(&self, state: &mut WorkState) -> Option<EventBody> {
         let JobInfo {
             phase,
             done,
@@ -340,7 +345,7 @@ impl<'a> Job<'a> {
         } else {
             done.saturating_mul(10) / total
         };
-        if state.told.as_ref() == Some(&(phase.clone(), tenth)) {
+        if state.reported.as_ref() == Some(&(phase.clone(), tenth)) {
             return None;
         }
         let job_id = self.id.clone();
@@ -358,16 +363,20 @@ impl<'a> Job<'a> {
             done: *done,
             total: *total,
         });
-        state.told = Some((phase.clone(), tenth));
+        state.reported = Some((phase.clone(), tenth));
         Some(body)
     }
 
     /// Writes the job's record, with an event if there is one.
-    async fn write(&self, state: &mut Kept, event: Option<EventBody>) -> Result<(), WorkError> {
+    async fn write_record(
+        &self,
+        state: &mut WorkState,
+        event: Option<EventBody>,
+    ) -> Result<(), WorkError> {
         let now = self.engine.now_for(self.tenant()).await?;
         let info = &state.info;
         let batch = Batch::new(self.tenant().clone(), now).fenced(self.fence());
-        let mut batch = batch.set(
+        let mut batch = batch.set_record(
             RecordKind::Job,
             info.key(),
             Precondition::Version(info.version),
@@ -379,26 +388,26 @@ impl<'a> Job<'a> {
         match self.engine.parts.store.commit(batch).await {
             Ok(committed) => {
                 state.info.version =
-                    version_of(&committed.outcomes).unwrap_or(state.info.version + 1);
+                    first_record_version(&committed.outcomes).unwrap_or(state.info.version + 1);
                 Ok(())
             }
             // A caller cancelled the job, or another node claimed it. `check_record` finds out
             // which; if neither, only one report of progress is lost.
-            Err(StoreError::Conflict) => self.look(state).await,
+            Err(StoreError::Conflict) => self.check_record(state).await,
             Err(other) => Err(other.into()),
         }
     }
 
     /// The job's state at the end of the work.
     pub(crate) fn into_info(self) -> JobInfo {
-        self.kept.into_inner().info
+        self.state.into_inner().info
     }
 }
 
 /// The version of the first record that a commit wrote.
-pub(crate) fn version_of(outcomes: &[Outcome]) -> Option<u64> {
+pub(crate) fn first_record_version(outcomes: &[ChangeOutcome]) -> Option<u64> {
     outcomes.iter().find_map(|outcome| match outcome {
-        Outcome::Recorded { version, .. } => Some(*version),
+        ChangeOutcome::Recorded { version, .. } => Some(*version),
         _ => None,
     })
 }

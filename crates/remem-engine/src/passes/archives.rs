@@ -2,21 +2,21 @@
 //! made from which sources. Their topics are removed from the index and from its earlier versions,
 //! since later nothing would tell whom they were about.
 
-use crate::archive::{self, Distilled, Index};
+use crate::archive::{self, DistillationRecord, IndexUpdate};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::registry::{Mode, PassReport};
+use crate::registry::{PassMode, PassReport};
 use remem_core::sabotage;
 use remem_core::{Batch, Fence, TenantId};
 
 /// Archives erased in one transaction.
-const BATCH: usize = 100;
+const BATCH_SIZE: usize = 100;
 
 /// The archives whose retention has ended, and the others.
-async fn over(
+async fn split_by_retention(
     engine: &Engine,
     tenant: &TenantId,
-) -> Result<(Vec<Distilled>, Vec<Distilled>), EngineError> {
+) -> Result<(Vec<DistillationRecord>, Vec<DistillationRecord>), EngineError> {
     let before = engine
         .now_for(tenant)
         .await?
@@ -30,37 +30,37 @@ async fn over(
 }
 
 /// Whether the retention of an archive has ended.
-pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
-    Ok(!over(engine, tenant).await?.0.is_empty())
+pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+    Ok(!split_by_retention(engine, tenant).await?.0.is_empty())
 }
 
 /// Erases the archives whose retention has ended.
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
-    let (ended, rest) = over(engine, tenant).await?;
-    let (page, later) = ended.split_at(ended.len().min(BATCH));
+    let (ended, rest) = split_by_retention(engine, tenant).await?;
+    let (page, later) = ended.split_at(ended.len().min(BATCH_SIZE));
     let report = PassReport {
         examined: (ended.len() + rest.len()) as u64,
         changed: page.len() as u64,
         more: !later.is_empty(),
     };
-    if page.is_empty() || mode == Mode::DryRun {
+    if page.is_empty() || mode == PassMode::DryRun {
         return Ok(report);
     }
     let policy = engine.policy_for(tenant).await?;
-    let rules = engine.rules(tenant).await?;
+    let rules = engine.redaction_rules(tenant).await?;
     let now = engine.now_for(tenant).await?;
     let admission = rules.admission(&policy, now);
     let batch = Batch::new(tenant.clone(), now).fenced(fence);
     let batch = page.iter().fold(batch, |batch, record| {
-        archive::erase(batch, &admission, record)
+        archive::add_erasure(batch, &admission, record)
     });
-    let left: Vec<Distilled> = later.iter().chain(&rest).cloned().collect();
-    let batch = if page.iter().any(Distilled::is_indexed) {
+    let left: Vec<DistillationRecord> = later.iter().chain(&rest).cloned().collect();
+    let batch = if page.iter().any(DistillationRecord::is_indexed) {
         engine
             .write_index(
                 tenant,
@@ -69,8 +69,8 @@ pub async fn run(
                 &left,
                 sabotage!(
                     "an-archive-outlives-its-time-in-the-index",
-                    Index::Forgetting,
-                    Index::Adding { markdown: false }
+                    IndexUpdate::ReplaceHistory,
+                    IndexUpdate::Add { markdown: false }
                 ),
             )
             .await?

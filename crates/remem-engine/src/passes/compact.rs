@@ -2,33 +2,33 @@
 //! deleted. Half of their tokens are kept, in verbatim parts, as one entry for each group of
 //! sources.
 
-use super::gather::{self, MADE_BY, Making};
+use super::gather::{self, JOB_TAG_PREFIX, OutputContext};
 use crate::engine::Engine;
-use crate::jobs::{Job, WorkError, WorkReport};
-use crate::registry::Mode;
+use crate::jobs::{JobContext, WorkError, WorkReport};
+use crate::registry::PassMode;
 use crate::tokens::O200k;
 use remem_core::event::Compacted;
 use remem_core::sabotage;
-use remem_core::{Batch, Entry, EventBody, Reason, Tier};
+use remem_core::{Batch, Entry, EventBody, RetireReason, Tier};
 use remem_store::ReadAt;
 use serde_json::{Value, json};
 
 /// Entries in one group, at most.
-const GROUP_ENTRIES: usize = 500;
+const GROUP_ENTRIES_MAX: usize = 500;
 /// Bytes of a group's texts, at most, so that the half that is kept fits into one entry.
-const GROUP_BYTES: usize = 128 * 1024;
+const GROUP_BYTES_MAX: usize = 128 * 1024;
 /// Groups with fewer tokens are kept whole: a digest would save nothing.
 const BUDGET_MIN: u64 = 256;
 /// Ids listed in the event, at most; for larger groups the event lists none.
-const NAMES_MAX: usize = 100;
+const EVENT_IDS_MAX: usize = 100;
 
 /// Compacts one memory for a job.
-pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkError> {
+pub async fn work(engine: &Engine, job: &JobContext<'_>) -> Result<WorkReport, WorkError> {
     let at = ReadAt::Now(engine.now_for(job.tenant()).await?);
-    let all = job.word("include") == Some("all");
-    let is_digest = |entry: &Entry| entry.tags.iter().any(|tag| tag.starts_with(MADE_BY));
+    let all = job.word_option("include") == Some("all");
+    let is_digest = |entry: &Entry| entry.tags.iter().any(|tag| tag.starts_with(JOB_TAG_PREFIX));
     let wanted = |entry: &Entry| !is_digest(entry) && (all || entry.tier != Tier::Persistent);
-    let (mut entries, examined) = gather::sources(engine, job, &at, wanted).await?;
+    let (mut entries, examined) = gather::source_entries(engine, job, &at, wanted).await?;
     entries.reverse(); // oldest first
     let taken = entries.len() as u64;
     let mut report = WorkReport {
@@ -38,16 +38,16 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
     let mut outputs = Vec::new();
     let mut done = 0;
     while !entries.is_empty() {
-        let rest = entries.split_off(group_end(&entries));
+        let rest = entries.split_off(group_size(&entries));
         let group = std::mem::replace(&mut entries, rest);
         if group.len() < 2 {
             continue; // one entry cannot become fewer
         }
-        job.progress("compacting", done, taken).await?;
+        job.report_progress("compacting", done, taken).await?;
         done += group.len() as u64;
         report.changed += group.len() as u64;
-        if job.mode() == Mode::Apply {
-            outputs.push(collapse(engine, job, &group).await?);
+        if job.mode() == PassMode::Apply {
+            outputs.push(compact_group(engine, job, &group).await?);
         }
     }
     let detail = json!({"leftOut": examined - taken, "outputs": outputs});
@@ -58,15 +58,15 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
 }
 
 /// The number of entries, from the first, that form one group.
-fn group_end(entries: &[Entry]) -> usize {
+fn group_size(entries: &[Entry]) -> usize {
     let mut bytes = 0;
     let fits = |entry: &&Entry| {
         bytes += entry.content.len();
-        bytes <= GROUP_BYTES
+        bytes <= GROUP_BYTES_MAX
     };
     entries
         .iter()
-        .take(GROUP_ENTRIES)
+        .take(GROUP_ENTRIES_MAX)
         .take_while(fits)
         .count()
         .max(1)
@@ -74,36 +74,40 @@ fn group_end(entries: &[Entry]) -> usize {
 
 /// Commits one group: the new entry, its lineage, the end of its sources and the event, in one
 /// transaction and under the condition that all sources are unchanged.
-async fn collapse(engine: &Engine, job: &Job<'_>, group: &[Entry]) -> Result<Value, WorkError> {
-    let context = Making::new(engine, job).await?;
+async fn compact_group(
+    engine: &Engine,
+    job: &JobContext<'_>,
+    group: &[Entry],
+) -> Result<Value, WorkError> {
+    let context = OutputContext::new(engine, job).await?;
     let tokens: usize = group.iter().map(|entry| O200k::count(&entry.content)).sum();
     // The planner charges every kept token twice, so a budget of all tokens keeps half of them.
     let budget = (tokens as u64).max(BUDGET_MIN);
-    let digest = gather::plan(group, budget, context.policy.content_bytes_max)
+    let digest = gather::plan_digest(group, budget, context.policy.content_bytes_max)
         .await
-        .map_err(|refusal| gather::refused(&refusal))?;
+        .map_err(|refusal| gather::refusal_error(&refusal))?;
     let id = engine.parts.ids.entry();
     let admitted = context.admit(job, digest.text, "compaction", group)?;
     let memory_ref = job.memory_ref();
     let byte_size = admitted.content().len() as u64;
     let mut batch = Batch::new(job.tenant().clone(), context.now).fenced(job.fence());
-    batch = batch.put_from(id.clone(), admitted, gather::names(memory_ref, group));
+    batch = batch.put_derived(id.clone(), admitted, gather::lineage_of(memory_ref, group));
     for entry in group {
         sabotage!(
             "compaction-keeps-what-just-went",
-            batch = batch.expect(memory_ref.clone(), entry.id.clone(), entry.visible.from)
+            batch = batch.expect_entry(memory_ref.clone(), entry.id.clone(), entry.visible.from)
         );
         batch = batch.retire(
             memory_ref.clone(),
             entry.id.clone(),
-            Reason::Compacted,
+            RetireReason::Compacted,
             id.clone(),
         );
     }
     let event = Compacted {
         memory_ref: memory_ref.as_str().to_owned(),
         output_id: id.as_str().to_owned(),
-        source_ids: (group.len() <= NAMES_MAX).then(|| {
+        source_ids: (group.len() <= EVENT_IDS_MAX).then(|| {
             group
                 .iter()
                 .map(|entry| entry.id.as_str().to_owned())

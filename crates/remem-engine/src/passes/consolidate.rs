@@ -8,29 +8,29 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::{Job, WorkError, WorkReport};
-use crate::registry::Mode;
-use remem_core::consolidate::{Decision, Handle, Item, Planner, Signature, order_key};
+use crate::jobs::{JobContext, WorkError, WorkReport};
+use crate::registry::PassMode;
+use remem_core::consolidate::{Decision, MergeItem, PlanEntry, Planner, Signature, order_key};
 use remem_core::event::Consolidated;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, Entry, EntryId, EventBody, Precondition, Reason, Record, RecordKind, Typology,
+    Batch, Entry, EntryId, EventBody, Precondition, Record, RecordKind, RetireReason, Typology,
 };
-use remem_store::{Outcome, ReadAt, RowCursor};
+use remem_store::{ChangeOutcome, ReadAt, RowCursor};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
 /// Entries read, signed or compared at once.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 /// Signatures read with one query.
-const SIGNATURES: u32 = 5_000;
+const SIGNATURES_PAGE_SIZE: u32 = 5_000;
 /// Decisions committed in one transaction.
-const DECISIONS: usize = 250;
+const DECISIONS_PER_BATCH: usize = 250;
 /// Ids listed in the event, at most; with more merged entries the event lists none.
-const NAMES_MAX: usize = 100;
+const EVENT_IDS_MAX: usize = 100;
 
 /// The progress record that the previous pass over the memory left.
-struct Before {
+struct PreviousPass {
     record: Option<Record>,
     /// Number of the last completed pass: entries signed in it or earlier have been compared.
     completed: u64,
@@ -40,20 +40,20 @@ struct Before {
 
 /// A planner, and the scope row of its entries. The planner identifies an entry by one number, the
 /// store by two; the first of the two is the same for all entries of a memory.
-struct Plan {
+struct ScopedPlanner {
     planner: Planner,
-    home: i64,
+    scope_row: i64,
 }
 
-impl Plan {
-    fn add(&mut self, row: RowCursor, handle: Handle) {
-        self.home = row.0;
+impl ScopedPlanner {
+    fn add(&mut self, row: RowCursor, handle: PlanEntry) {
+        self.scope_row = row.0;
         self.planner.add(handle);
     }
 }
 
 /// The store's cursors for rows that the planner names.
-fn cursors(home: i64, rows: &[u64]) -> Vec<RowCursor> {
+fn row_cursors(home: i64, rows: &[u64]) -> Vec<RowCursor> {
     rows.iter()
         .map(|row| RowCursor(home, row.cast_signed()))
         .collect()
@@ -61,34 +61,34 @@ fn cursors(home: i64, rows: &[u64]) -> Vec<RowCursor> {
 
 /// Counts and ids of the entries that a pass retired.
 #[derive(Default)]
-struct Done {
+struct RetiredEntries {
     merged: u64,
     superseded: u64,
-    names: Vec<EntryId>,
+    ids: Vec<EntryId>,
 }
 
 /// Consolidates one memory for a job.
-pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkError> {
+pub async fn work(engine: &Engine, job: &JobContext<'_>) -> Result<WorkReport, WorkError> {
     let at = ReadAt::Now(engine.now_for(job.tenant()).await?);
-    let mut before = look_back(engine, job).await?;
+    let mut before = read_progress(engine, job).await?;
     let input = engine.parts.store.stats(job.scope(), &at).await?.entries;
-    let mut planner = Plan {
+    let mut planner = ScopedPlanner {
         planner: Planner::with_capacity(usize::try_from(input).unwrap_or(0)),
-        home: 0,
+        scope_row: 0,
     };
-    let fresh = sign(engine, job, &mut before, &mut planner, input).await?;
+    let fresh = sign_entries(engine, job, &mut before, &mut planner, input).await?;
     let done = if sabotage!(
         "a-consolidation-that-died-is-not-gone-on-with",
         fresh || before.open,
         fresh
     ) {
-        load(engine, job, &before, &mut planner, input).await?;
+        load_signatures(engine, job, &before, &mut planner, input).await?;
         reconcile(engine, job, planner).await?
     } else {
-        Done::default()
+        RetiredEntries::default()
     };
-    if job.mode() == Mode::Apply {
-        conclude(engine, job, &before, input, &done).await?;
+    if job.mode() == PassMode::Apply {
+        record_completion(engine, job, &before, input, &done).await?;
     }
     let changed = done.merged + done.superseded;
     let output = input.saturating_sub(done.merged + done.superseded);
@@ -101,7 +101,7 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
 }
 
 /// Key of the memory's progress record.
-fn key(job: &Job<'_>) -> String {
+fn progress_key(job: &JobContext<'_>) -> String {
     format!(
         "consolidate/{}",
         blake3::hash(job.memory_ref().as_str().as_bytes()).to_hex()
@@ -109,16 +109,16 @@ fn key(job: &Job<'_>) -> String {
 }
 
 /// Reads the memory's progress record.
-async fn look_back(engine: &Engine, job: &Job<'_>) -> Result<Before, EngineError> {
+async fn read_progress(engine: &Engine, job: &JobContext<'_>) -> Result<PreviousPass, EngineError> {
     let record = engine
         .parts
         .store
-        .record(job.tenant(), RecordKind::Progress, &key(job))
+        .record(job.tenant(), RecordKind::Progress, &progress_key(job))
         .await?;
     let field = |name: &str| record.as_ref().and_then(|record| record.body.get(name));
     let completed = field("pass").and_then(Value::as_u64).unwrap_or(0);
     let open = field("open").and_then(Value::as_bool).unwrap_or(false);
-    Ok(Before {
+    Ok(PreviousPass {
         record,
         completed,
         open,
@@ -127,79 +127,83 @@ async fn look_back(engine: &Engine, job: &Job<'_>) -> Result<Before, EngineError
 
 /// Adds the progress of passes over this memory to a batch. If another process changed the record,
 /// the commit conflicts.
-async fn note(
+async fn set_progress(
     engine: &Engine,
-    job: &Job<'_>,
+    job: &JobContext<'_>,
     batch: Batch,
-    before: &Before,
+    before: &PreviousPass,
     pass: u64,
     open: bool,
 ) -> Result<Batch, EngineError> {
     let policy = engine.policy_for(job.tenant()).await?;
-    let rules = engine.rules(job.tenant()).await?;
+    let rules = engine.redaction_rules(job.tenant()).await?;
     let mut body = Map::new();
     body.insert("pass".to_owned(), json!(pass));
     body.insert("open".to_owned(), json!(open));
-    let body = rules.admission(&policy, engine.now()).record(body);
+    let body = rules.admission(&policy, engine.now()).redact_record(body);
     let precondition = before
         .record
         .as_ref()
         .map_or(Precondition::Absent, |record| {
             Precondition::Version(record.version)
         });
-    Ok(batch.set(RecordKind::Progress, key(job), precondition, body))
+    Ok(batch.set_record(RecordKind::Progress, progress_key(job), precondition, body))
 }
 
 /// Records that a pass has begun. If it does not complete, the next one compares the entries that
 /// this one signed.
-async fn begin(engine: &Engine, job: &Job<'_>, before: &Before) -> Result<Before, WorkError> {
+async fn mark_open(
+    engine: &Engine,
+    job: &JobContext<'_>,
+    before: &PreviousPass,
+) -> Result<PreviousPass, WorkError> {
     let batch =
         Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
     engine
         .parts
         .store
-        .commit(note(engine, job, batch, before, before.completed, true).await?)
+        .commit(set_progress(engine, job, batch, before, before.completed, true).await?)
         .await?;
-    Ok(look_back(engine, job).await?)
+    Ok(read_progress(engine, job).await?)
 }
 
 /// Computes and stores missing signatures; in a dry run hands them to the planner instead. Returns
 /// whether any were missing.
-async fn sign(
+async fn sign_entries(
     engine: &Engine,
-    job: &Job<'_>,
-    before: &mut Before,
-    planner: &mut Plan,
+    job: &JobContext<'_>,
+    before: &mut PreviousPass,
+    planner: &mut ScopedPlanner,
     total: u64,
 ) -> Result<bool, WorkError> {
     let mut after = None;
     let mut signed = 0u64;
     loop {
-        job.progress("signing", signed, total).await?;
+        job.report_progress("signing", signed, total).await?;
         let page = engine
             .parts
             .store
-            .unsigned(job.scope(), after, PAGE)
+            .entries_without_signature(job.scope(), after, PAGE_SIZE)
             .await?;
         let Some((last, _)) = page.last() else {
             return Ok(signed > 0);
         };
         after = Some(*last);
         signed += page.len() as u64;
-        let page = signatures(page).await?;
-        if job.mode() != Mode::Apply {
+        let page = compute_signatures(page).await?;
+        if job.mode() != PassMode::Apply {
             page.iter().for_each(|(row, entry, signature)| {
-                planner.add(*row, handle(*row, entry, *signature, true))
+                planner.add(*row, planner_handle(*row, entry, *signature, true))
             });
             continue;
         }
         if !before.open {
-            *before = begin(engine, job, before).await?;
+            *before = mark_open(engine, job, before).await?;
         }
         let mut batch = Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?)
             .fenced(job.fence());
         for (_, entry, signature) in &page {
-            batch = batch.sign(
+            batch = batch.store_signature(
                 job.memory_ref().clone(),
                 entry.id.clone(),
                 before.completed + 1,
@@ -211,7 +215,7 @@ async fn sign(
 }
 
 /// Computes the signatures of a page, on a blocking thread.
-async fn signatures(
+async fn compute_signatures(
     page: Vec<(RowCursor, Entry)>,
 ) -> Result<Vec<(RowCursor, Entry, Signature)>, WorkError> {
     let work = move || {
@@ -227,12 +231,12 @@ async fn signatures(
 }
 
 /// The parts of an entry that a signature and a comparison use.
-fn item(entry: &Entry) -> Item {
+fn item(entry: &Entry) -> MergeItem {
     let metadata = entry
         .metadata
         .as_ref()
         .map(|map| Value::Object(map.clone()).to_string());
-    Item {
+    MergeItem {
         text: entry.content.clone(),
         tags: entry.tags.clone(),
         metadata,
@@ -240,10 +244,10 @@ fn item(entry: &Entry) -> Item {
 }
 
 /// The planner's view of an entry.
-fn handle(row: RowCursor, entry: &Entry, signature: Signature, fresh: bool) -> Handle {
+fn planner_handle(row: RowCursor, entry: &Entry, signature: Signature, fresh: bool) -> PlanEntry {
     let created_at = entry.created_at;
     let order = order_key(entry.id.as_str());
-    Handle {
+    PlanEntry {
         row: row.1.cast_unsigned(),
         created_at,
         order,
@@ -265,22 +269,22 @@ fn class(typology: Typology) -> u32 {
 }
 
 /// Hands every stored signature to the planner.
-async fn load(
+async fn load_signatures(
     engine: &Engine,
-    job: &Job<'_>,
-    before: &Before,
-    planner: &mut Plan,
+    job: &JobContext<'_>,
+    before: &PreviousPass,
+    planner: &mut ScopedPlanner,
     total: u64,
 ) -> Result<(), WorkError> {
     let mut after = None;
     let mut read = 0u64;
     let mut unreadable = Vec::new();
     loop {
-        job.progress("reading", read, total).await?;
+        job.report_progress("reading", read, total).await?;
         let page = engine
             .parts
             .store
-            .signatures(job.scope(), after, SIGNATURES)
+            .signatures(job.scope(), after, SIGNATURES_PAGE_SIZE)
             .await?;
         let Some(last) = page.last() else { break };
         after = Some(last.row);
@@ -295,7 +299,7 @@ async fn load(
             let row = signed.row.1.cast_unsigned();
             planner.add(
                 signed.row,
-                Handle {
+                PlanEntry {
                     row,
                     created_at: signed.created_at,
                     order,
@@ -308,20 +312,21 @@ async fn load(
         }
     }
     // Signatures in the format of another version are computed anew.
-    for rows in unreadable.chunks(PAGE as usize) {
-        let page = signatures(engine.parts.store.entries_at(job.scope(), rows).await?).await?;
+    for rows in unreadable.chunks(PAGE_SIZE as usize) {
+        let page =
+            compute_signatures(engine.parts.store.entries_at(job.scope(), rows).await?).await?;
         let mut batch = Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?)
             .fenced(job.fence());
         for (row, entry, signature) in &page {
-            planner.add(*row, handle(*row, entry, *signature, true));
-            batch = batch.sign(
+            planner.add(*row, planner_handle(*row, entry, *signature, true));
+            batch = batch.store_signature(
                 job.memory_ref().clone(),
                 entry.id.clone(),
                 before.completed + 1,
                 signature.to_bytes().to_vec(),
             );
         }
-        if job.mode() == Mode::Apply {
+        if job.mode() == PassMode::Apply {
             engine.parts.store.commit(batch).await?;
         }
     }
@@ -329,19 +334,23 @@ async fn load(
 }
 
 /// Reads the texts that the planner asks for, newest first, and applies its decisions as they come.
-async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Plan) -> Result<Done, WorkError> {
-    let scope_row = planner.home;
+async fn reconcile(
+    engine: &Engine,
+    job: &JobContext<'_>,
+    planner: ScopedPlanner,
+) -> Result<RetiredEntries, WorkError> {
+    let scope_row = planner.scope_row;
     let planner = planner.planner;
-    let mut cover = tokio::task::spawn_blocking(move || planner.seal())
+    let mut cover = tokio::task::spawn_blocking(move || planner.into_merge_phase())
         .await
         .expect("planning does not panic");
-    let total = cover.texts() as u64;
+    let total = cover.text_count() as u64;
     let mut compared = 0u64;
-    let mut done = Done::default();
+    let mut done = RetiredEntries::default();
     let mut decisions = cover.take_decisions();
     loop {
-        job.progress("comparing", compared, total).await?;
-        let rows = cover.wanted(PAGE as usize);
+        job.report_progress("comparing", compared, total).await?;
+        let rows = cover.next_rows(PAGE_SIZE as usize);
         let last = rows.is_empty();
         let found = if last {
             Vec::new()
@@ -349,17 +358,17 @@ async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Plan) -> Result<Done
             engine
                 .parts
                 .store
-                .entries_at(job.scope(), &cursors(scope_row, &rows))
+                .entries_at(job.scope(), &row_cursors(scope_row, &rows))
                 .await?
         };
         compared += rows.len() as u64;
         let work = move || {
-            let mut items: HashMap<u64, Item> = found
+            let mut items: HashMap<u64, MergeItem> = found
                 .iter()
                 .map(|(row, entry)| (row.1.cast_unsigned(), item(entry)))
                 .collect();
             rows.into_iter()
-                .for_each(|row| cover.offer(row, items.remove(&row)));
+                .for_each(|row| cover.provide(row, items.remove(&row)));
             let decided = cover.take_decisions();
             (cover, decided)
         };
@@ -368,9 +377,9 @@ async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Plan) -> Result<Done
             .expect("comparing does not panic");
         cover = returned_cover;
         decisions.extend(decided);
-        while decisions.len() >= DECISIONS || (last && !decisions.is_empty()) {
-            let rest = decisions.split_off(decisions.len().min(DECISIONS));
-            apply(
+        while decisions.len() >= DECISIONS_PER_BATCH || (last && !decisions.is_empty()) {
+            let rest = decisions.split_off(decisions.len().min(DECISIONS_PER_BATCH));
+            apply_decisions(
                 engine,
                 job,
                 scope_row,
@@ -378,7 +387,7 @@ async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Plan) -> Result<Done
                 &mut done,
             )
             .await?;
-            job.progress("comparing", compared, total).await?;
+            job.report_progress("comparing", compared, total).await?;
         }
         if last {
             return Ok(done);
@@ -387,17 +396,17 @@ async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Plan) -> Result<Done
 }
 
 /// Applies decisions in one transaction. A decision about an entry that is gone by now is dropped.
-async fn apply(
+async fn apply_decisions(
     engine: &Engine,
-    job: &Job<'_>,
+    job: &JobContext<'_>,
     scope_row: i64,
     decisions: Vec<Decision>,
-    done: &mut Done,
+    done: &mut RetiredEntries,
 ) -> Result<(), WorkError> {
     let mut rows: Vec<u64> = decisions
         .iter()
         .flat_map(|decision| {
-            let (retired_row, kept_row, _) = parts(decision);
+            let (retired_row, kept_row, _) = retired_and_survivor(decision);
             [retired_row, kept_row]
         })
         .collect();
@@ -406,7 +415,7 @@ async fn apply(
     let found = engine
         .parts
         .store
-        .entries_at(job.scope(), &cursors(scope_row, &rows))
+        .entries_at(job.scope(), &row_cursors(scope_row, &rows))
         .await?;
     let ids: HashMap<u64, EntryId> = found
         .into_iter()
@@ -419,7 +428,7 @@ async fn apply(
     );
     let mut retired = Vec::new();
     for decision in &decisions {
-        let (retired_id, survivor_id, reason) = parts(decision);
+        let (retired_id, survivor_id, reason) = retired_and_survivor(decision);
         if let (Some(retired_id), Some(survivor_id)) = (ids.get(&retired_id), ids.get(&survivor_id))
         {
             batch = batch.retire(
@@ -432,44 +441,44 @@ async fn apply(
         }
     }
     let outcomes = match job.mode() {
-        Mode::Apply => engine.parts.store.commit(batch).await?.outcomes,
-        _ => vec![Outcome::Removed; retired.len()],
+        PassMode::Apply => engine.parts.store.commit(batch).await?.outcomes,
+        _ => vec![ChangeOutcome::Removed; retired.len()],
     };
     for ((id, reason), _) in retired
         .into_iter()
         .zip(outcomes)
-        .filter(|(_, outcome)| *outcome == Outcome::Removed)
+        .filter(|(_, outcome)| *outcome == ChangeOutcome::Removed)
     {
-        done.merged += u64::from(reason == Reason::Merged);
-        done.superseded += u64::from(reason == Reason::Superseded);
-        if done.names.len() <= NAMES_MAX {
-            done.names.push(id);
+        done.merged += u64::from(reason == RetireReason::Merged);
+        done.superseded += u64::from(reason == RetireReason::Superseded);
+        if done.ids.len() <= EVENT_IDS_MAX {
+            done.ids.push(id);
         }
     }
     Ok(())
 }
 
 /// The row that a decision retires, the row that replaces it, and why.
-fn parts(decision: &Decision) -> (u64, u64, Reason) {
+fn retired_and_survivor(decision: &Decision) -> (u64, u64, RetireReason) {
     match decision {
-        Decision::Merge { member, leader } => (*member, *leader, Reason::Merged),
-        Decision::Supersede { old, by } => (*old, *by, Reason::Superseded),
+        Decision::Merge { member, leader } => (*member, *leader, RetireReason::Merged),
+        Decision::Supersede { old, by } => (*old, *by, RetireReason::Superseded),
     }
 }
 
 /// Records that the pass is complete, with its event, even if there was nothing to do.
-async fn conclude(
+async fn record_completion(
     engine: &Engine,
-    job: &Job<'_>,
-    before: &Before,
+    job: &JobContext<'_>,
+    before: &PreviousPass,
     input: u64,
-    done: &Done,
+    done: &RetiredEntries,
 ) -> Result<(), WorkError> {
     let batch =
         Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
-    let batch = note(engine, job, batch, before, before.completed + 1, false).await?;
-    let names = (done.names.len() <= NAMES_MAX)
-        .then(|| done.names.iter().map(|id| id.as_str().to_owned()).collect());
+    let batch = set_progress(engine, job, batch, before, before.completed + 1, false).await?;
+    let names = (done.ids.len() <= EVENT_IDS_MAX)
+        .then(|| done.ids.iter().map(|id| id.as_str().to_owned()).collect());
     let event = Consolidated {
         memory_ref: job.memory_ref().as_str().to_owned(),
         input_count: input,

@@ -8,21 +8,21 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::registry::{Mode, PassReport};
-use crate::sight::Sight;
-use crate::webhook::send::Attempt;
-use crate::webhook::{DeadLetter, Hook, dead_letter_key, texts};
+use crate::event_visibility::EventVisibility;
+use crate::registry::{PassMode, PassReport};
+use crate::webhook::send::DeliveryAttempt;
+use crate::webhook::{DeadLetter, WebhookRecord, dead_letter_key, texts};
 use remem_core::sabotage;
-use remem_core::webhook::is_standing;
+use remem_core::webhook::is_sent_without_run;
 use remem_core::{Batch, Event, Fence, Precondition, RecordKind, RunId, Seq, TenantId, Timestamp};
-use remem_store::{Outcome, StoreError};
+use remem_store::{ChangeOutcome, StoreError};
 use std::collections::HashMap;
 use tokio::sync::Semaphore;
 
 /// The name in `PASSES`, for `Engine::notify_work`.
 pub(crate) const NAME: &str = "deliver";
 /// Events read with one query.
-const PAGE: u32 = 256;
+const PAGE_SIZE: u32 = 256;
 /// Pages of one activation: most events of a busy memory match no webhook.
 const PAGES_MAX: u32 = 40;
 /// No delivery begins later than this after the start of the activation: those in progress then
@@ -30,42 +30,42 @@ const PAGES_MAX: u32 = 40;
 const BEGIN_WITHIN_MS: i64 = 15_000;
 /// A position that has moved only past unwanted events is written when it has moved this far;
 /// reading fewer again is cheaper than a write.
-const SKIPPED_MAX: u64 = 128;
+const SKIPPED_BEFORE_SAVE: u64 = 128;
 /// Webhooks of one tenant that use the store concurrently.
-const STORE_TURNS: usize = 2;
+const STORE_PERMITS: usize = 2;
 /// Retries due sooner than the next visit to all tenants are looked for every period.
-const SOON_MS: i64 = 60_000;
+const RETRY_SOON_MS: i64 = 60_000;
 
 /// The state that the deliveries of one activation share.
-struct Round<'a> {
+struct DeliveryRound<'a> {
     engine: &'a Engine,
     tenant: &'a TenantId,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
     begun: Timestamp,
     /// Limits concurrent use of the store: many deliveries wait for receivers, but few may use the
     /// store, since callers come first.
-    store_turns: Semaphore,
+    store_permits: Semaphore,
 }
 
 /// Whether to send the webhook's next event.
 #[derive(PartialEq)]
-enum Next {
-    Event,
+enum NextStep {
+    Continue,
     Stop,
 }
 
 impl Engine {
     /// Marks a tenant's new events for delivery and inference. To be called after a commit that
     /// appended events of a run. Only a hint: all tenants are visited every so often.
-    pub fn has_deliveries(&self, tenant: &TenantId) {
-        self.has_new_entries(tenant);
-        self.has_work(NAME, tenant);
+    pub fn notify_run_events(&self, tenant: &TenantId) {
+        self.mark_new_entries(tenant);
+        self.notify_work(NAME, tenant);
     }
 }
 
 /// Whether the tenant has a webhook.
-pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     Ok(!engine
         .parts
         .store
@@ -78,79 +78,92 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
     let started = engine.now_for(tenant).await?;
-    let round = Round {
+    let round = DeliveryRound {
         engine,
         tenant,
         mode,
         fence,
         begun: engine.now(),
-        store_turns: Semaphore::new(STORE_TURNS),
+        store_permits: Semaphore::new(STORE_PERMITS),
     };
-    let (due, waiting): (Vec<Hook>, Vec<Hook>) = engine
-        .hooks(tenant)
+    let (due, waiting): (Vec<WebhookRecord>, Vec<WebhookRecord>) = engine
+        .load_webhooks(tenant)
         .await?
         .into_iter()
         .partition(|hook| hook.is_due(started));
-    let mut retry_soon = waiting.iter().any(|hook| is_soon(hook, started));
+    let mut retry_soon = waiting.iter().any(|hook| retries_soon(hook, started));
     let mut report = PassReport::default();
     let mut failed = None;
-    for result in
-        futures_util::future::join_all(due.into_iter().map(|hook| Box::pin(round.serve(hook))))
-            .await
+    for result in futures_util::future::join_all(
+        due.into_iter()
+            .map(|hook| Box::pin(round.serve_webhook(hook))),
+    )
+    .await
     {
         match result {
             Ok((hook, hook_report)) => {
                 report.examined += hook_report.examined;
                 report.changed += hook_report.changed;
                 report.more |= hook_report.more;
-                retry_soon |= is_soon(&hook, started);
+                retry_soon |= retries_soon(&hook, started);
             }
             Err(error) => failed = Some(error),
         }
     }
-    if mode != Mode::DryRun && (report.more || retry_soon || failed.is_some()) {
-        engine.passes.again(NAME, tenant);
+    if mode != PassMode::DryRun && (report.more || retry_soon || failed.is_some()) {
+        engine.pass_log.mark_pending(NAME, tenant);
     }
     failed.map_or(Ok(report), Err)
 }
 
 /// Whether the webhook's next attempt is due before the next visit to all tenants.
-fn is_soon(hook: &Hook, now: Timestamp) -> bool {
+fn retries_soon(hook: &WebhookRecord, now: Timestamp) -> bool {
     !hook.paused
         && hook
             .health
             .next_attempt_at
-            .is_some_and(|at| at < now.plus_ms(SOON_MS))
+            .is_some_and(|at| at < now.plus_ms(RETRY_SOON_MS))
 }
 
-impl Round<'_> {
+impl DeliveryRound<'_> {
     /// Sends the events that one webhook is due, until there are no more, a delivery fails, or the
     /// bound is reached.
-    async fn serve(&self, mut hook: Hook) -> Result<(Hook, PassReport), EngineError> {
+    async fn serve_webhook(
+        &self,
+        mut hook: WebhookRecord,
+    ) -> Result<(WebhookRecord, PassReport), EngineError> {
         let mut report = PassReport::default();
         let mut runs = HashMap::new();
         let mut saved_position = hook.after;
-        let mut visibility = Sight::of(hook.actor());
+        let mut visibility = EventVisibility::for_actor(hook.actor());
         for page in 1..=PAGES_MAX {
             let events = {
-                let _permit = self.store_turns.acquire().await;
+                let _permit = self.store_permits.acquire().await;
                 self.engine
                     .parts
                     .store
-                    .events(self.tenant, hook.after, PAGE)
+                    .events(self.tenant, hook.after, PAGE_SIZE)
                     .await?
             };
             for event in &events {
-                let owner = if self.wants(&hook, event, &mut runs).await? {
+                let owner = if self.matches(&hook, event, &mut runs).await? {
                     sabotage!(
                         "webhooks-are-sent-everybody-s-own",
-                        Some(visibility.owner(self.engine, self.tenant, event).await?)
-                            .filter(|owner| visibility.sees(owner.as_deref())),
-                        Some(visibility.owner(self.engine, self.tenant, event).await?)
+                        Some(
+                            visibility
+                                .owner_of_event(self.engine, self.tenant, event)
+                                .await?
+                        )
+                        .filter(|owner| visibility.is_visible(owner.as_deref())),
+                        Some(
+                            visibility
+                                .owner_of_event(self.engine, self.tenant, event)
+                                .await?
+                        )
                     )
                 } else {
                     None
@@ -159,7 +172,7 @@ impl Round<'_> {
                     hook.after = event.seq;
                     continue;
                 };
-                if self.is_over(&report) {
+                if self.is_at_bound(&report) {
                     return Ok((
                         hook,
                         PassReport {
@@ -169,39 +182,39 @@ impl Round<'_> {
                     ));
                 }
                 report.examined += 1;
-                if self.mode == Mode::DryRun {
+                if self.mode == PassMode::DryRun {
                     (hook.after, report.changed) = (event.seq, report.changed + 1);
                     continue;
                 }
-                let step = self.attempt(&mut hook, event, owner, &mut report).await?;
+                let step = self.deliver(&mut hook, event, owner, &mut report).await?;
                 saved_position = hook.after;
-                if step == Next::Stop {
+                if step == NextStep::Stop {
                     return Ok((hook, report));
                 }
             }
-            if events.len() < PAGE as usize {
+            if events.len() < PAGE_SIZE as usize {
                 break;
             }
             report.more = page == PAGES_MAX;
         }
-        if self.mode != Mode::DryRun && hook.after.0 - saved_position.0 >= SKIPPED_MAX {
-            self.save(&mut hook, None).await?;
+        if self.mode != PassMode::DryRun && hook.after.0 - saved_position.0 >= SKIPPED_BEFORE_SAVE {
+            self.save_webhook(&mut hook, None).await?;
         }
         Ok((hook, report))
     }
 
     /// Whether the bound of the activation is reached.
-    fn is_over(&self, report: &PassReport) -> bool {
+    fn is_at_bound(&self, report: &PassReport) -> bool {
         let late = self.engine.now() > self.begun.plus_ms(BEGIN_WITHIN_MS);
         late || report.examined >= u64::from(self.engine.parts.policy.webhook_events_max)
-            || self.engine.passes.is_stopping()
+            || self.engine.pass_log.is_stopping()
     }
 
     /// Whether an event matches this webhook's filter. The tags of a run are read once an
     /// activation.
-    async fn wants(
+    async fn matches(
         &self,
-        hook: &Hook,
+        hook: &WebhookRecord,
         event: &Event,
         runs: &mut HashMap<RunId, Vec<String>>,
     ) -> Result<bool, EngineError> {
@@ -219,8 +232,8 @@ impl Round<'_> {
                 "any-event-of-no-run-is-delivered",
                 sabotage!(
                     "tags-do-not-keep-events-of-no-run-away",
-                    is_standing(event.body.kind()) && hook.tags.is_empty(),
-                    is_standing(event.body.kind())
+                    is_sent_without_run(event.body.kind()) && hook.tags.is_empty(),
+                    is_sent_without_run(event.body.kind())
                 ),
                 hook.tags.is_empty()
             ));
@@ -249,20 +262,20 @@ impl Round<'_> {
 
     /// Sends one event, and records the outcome with the webhook: delivered, to be retried, or
     /// given up as a dead letter.
-    async fn attempt(
+    async fn deliver(
         &self,
-        hook: &mut Hook,
+        hook: &mut WebhookRecord,
         event: &Event,
         only_for: Option<String>,
         report: &mut PassReport,
-    ) -> Result<Next, EngineError> {
+    ) -> Result<NextStep, EngineError> {
         let attempt = self.engine.send(self.tenant, hook, event).await;
         let policy = &self.engine.parts.policy;
         let now = self.engine.now_for(self.tenant).await?;
         let is_own = only_for.is_some();
         let error = match attempt {
-            Attempt::Delivered => {
-                hook.note(is_own, |health| {
+            DeliveryAttempt::Delivered => {
+                hook.update_health(is_own, |health| {
                     (
                         health.attempts,
                         health.next_attempt_at,
@@ -272,9 +285,9 @@ impl Round<'_> {
                 });
                 hook.after = event.seq;
                 report.changed += 1;
-                return self.save(hook, None).await;
+                return self.save_webhook(hook, None).await;
             }
-            Attempt::Gone => {
+            DeliveryAttempt::Gone => {
                 hook.paused = true;
                 tracing::warn!(
                     webhook = hook.id,
@@ -283,9 +296,9 @@ impl Round<'_> {
                 );
                 "status_410".to_owned()
             }
-            Attempt::Failed(error) => error,
+            DeliveryAttempt::Failed(error) => error,
         };
-        hook.note(is_own, |health| {
+        hook.update_health(is_own, |health| {
             health.attempts += 1;
             health.failures += 1;
             (health.last_failure_at, health.last_error) = (Some(now), Some(error.clone()));
@@ -293,29 +306,33 @@ impl Round<'_> {
         let attempts = hook.health.attempts;
         if hook.paused || attempts < policy.webhook_attempts_max {
             let next = (!hook.paused).then(|| now.plus_ms(policy.webhook_wait_ms(attempts)));
-            hook.note(is_own, |health| health.next_attempt_at = next);
-            self.save(hook, None).await?;
-            return Ok(Next::Stop);
+            hook.update_health(is_own, |health| health.next_attempt_at = next);
+            self.save_webhook(hook, None).await?;
+            return Ok(NextStep::Stop);
         }
         let letter = DeadLetter {
             only_for,
             ..dead_letter(event, attempts, error, now)
         };
-        hook.note(is_own, |health| {
+        hook.update_health(is_own, |health| {
             (health.attempts, health.next_attempt_at) = (0, None)
         });
         hook.after = event.seq;
         report.changed += 1;
-        self.save(hook, Some(letter)).await
+        self.save_webhook(hook, Some(letter)).await
     }
 
     /// Writes the webhook's record. Returns `Stop` if the record was changed or removed meanwhile,
     /// or if another node took over the pass.
-    async fn save(&self, hook: &mut Hook, letter: Option<DeadLetter>) -> Result<Next, EngineError> {
-        let _permit = self.store_turns.acquire().await;
-        let Round { engine, tenant, .. } = *self;
+    async fn save_webhook(
+        &self,
+        hook: &mut WebhookRecord,
+        letter: Option<DeadLetter>,
+    ) -> Result<NextStep, EngineError> {
+        let _permit = self.store_permits.acquire().await;
+        let DeliveryRound { engine, tenant, .. } = *self;
         let policy = &engine.parts.policy;
-        let rules = engine.rules(tenant).await?;
+        let rules = engine.redaction_rules(tenant).await?;
         let now = engine.now_for(tenant).await?;
         let body = hook.body(policy, &rules, now);
         let mut batch = sabotage!(
@@ -323,7 +340,7 @@ impl Round<'_> {
             Batch::new(tenant.clone(), now).fenced(self.fence.clone()),
             Batch::new(tenant.clone(), now)
         );
-        batch = batch.set(
+        batch = batch.set_record(
             RecordKind::Webhook,
             hook.id.clone(),
             Precondition::Version(hook.version),
@@ -331,20 +348,20 @@ impl Round<'_> {
         );
         if let Some(letter) = &letter {
             let key = dead_letter_key(&hook.id, letter.seq);
-            batch = batch.set(
+            batch = batch.set_record(
                 RecordKind::DeadLetter,
                 key,
                 Precondition::None,
                 letter.body(policy, &rules, now),
             );
-            for key in self.too_many(hook).await? {
-                batch = batch.unset(RecordKind::DeadLetter, key, Precondition::None);
+            for key in self.excess_dead_letters(hook).await? {
+                batch = batch.delete_record(RecordKind::DeadLetter, key, Precondition::None);
             }
         }
         match engine.parts.store.commit(batch).await {
             Ok(committed) => {
                 let version = committed.outcomes.iter().find_map(|outcome| match outcome {
-                    Outcome::Recorded { version, .. } => Some(*version),
+                    ChangeOutcome::Recorded { version, .. } => Some(*version),
                     _ => None,
                 });
                 hook.version = version.unwrap_or(hook.version + 1);
@@ -357,15 +374,15 @@ impl Round<'_> {
                         "an event was given up; it is a dead letter"
                     );
                 }
-                Ok(Next::Event)
+                Ok(NextStep::Continue)
             }
-            Err(StoreError::Conflict) => Ok(Next::Stop),
+            Err(StoreError::Conflict) => Ok(NextStep::Stop),
             Err(other) => Err(other.into()),
         }
     }
 
     /// Keys of the oldest dead letters that must go so that one more fits the limit.
-    async fn too_many(&self, hook: &Hook) -> Result<Vec<String>, EngineError> {
+    async fn excess_dead_letters(&self, hook: &WebhookRecord) -> Result<Vec<String>, EngineError> {
         let store = &self.engine.parts.store;
         let limit = self.engine.parts.policy.dead_letters_max;
         let limit_plus_one = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(1);

@@ -7,12 +7,12 @@
 //! hits differ too much does not serve until an operator has decided about it (`docs/models.md`).
 
 use crate::cpu;
-use crate::embedders::{Question, RECORD, embed_all, embed_one};
+use crate::embedders::{RECORD_KEY, RecentQuery, embed_all, embed_one};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::own_words;
+use crate::jobs::unredacted_body;
 use crate::ports::Embedder;
-use crate::registry::{Mode, PassReport};
+use crate::registry::{PassMode, PassReport};
 use remem_core::sabotage;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Fence, ModelId, Precondition, Record, RecordKind, Scope, TenantId,
@@ -23,13 +23,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The name in `PASSES`, and the key of the record that says which model serves.
-pub(crate) const NAME: &str = RECORD;
+pub(crate) const NAME: &str = RECORD_KEY;
 /// Texts sent to a model in one call, and vectors committed in one batch.
-const PAGE: u32 = 32;
+const BATCH_SIZE: u32 = 32;
 /// How long one activation may take; it must end well before its lease does.
 const TIME_MS_MAX: i64 = 5_000;
 /// Vectors of unused models deleted by one activation, at most.
-const DISCARD: u32 = 10_000;
+const DISCARD_MAX: u32 = 10_000;
 /// Hits of a query that two models are compared by.
 const TOP: u32 = 10;
 /// Queries that two models are compared by, at least. If there are fewer recent ones, the first
@@ -47,21 +47,21 @@ const LAG_MS_MAX: i64 = 3_600_000;
 
 /// The result of comparing two models, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Comparison {
+struct ModelComparison {
     overlap: u64,
     agreement: u64,
     questions: u64,
 }
 
-impl Comparison {
+impl ModelComparison {
     /// Whether the models are alike enough for the new one to serve.
-    fn passes(self) -> bool {
+    fn is_alike_enough(self) -> bool {
         self.questions == 0 || (self.overlap >= OVERLAP_MIN && self.agreement >= AGREEMENT_MIN)
     }
 }
 
 /// Whether entries lack vectors, or the current model has neither been accepted nor rejected.
-pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let Some(current) = engine.parts.embedders.current.clone() else {
         return Ok(false);
     };
@@ -70,13 +70,13 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
         return Ok(false);
     }
     if !store
-        .unembedded(tenant, current.id(), None, 1)
+        .entries_without_vector(tenant, current.id(), None, 1)
         .await?
         .is_empty()
     {
         return Ok(true);
     }
-    let (serving, rejected) = state(note(engine, tenant).await?.as_ref());
+    let (serving, rejected) = model_status(status_record(engine, tenant).await?.as_ref());
     Ok(serving != Some(current.id()) && rejected != Some(current.id()))
 }
 
@@ -84,7 +84,7 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
     let Some(current) = engine.parts.embedders.current.clone() else {
@@ -93,23 +93,23 @@ pub async fn run(
     if !engine.parts.store.features().vectors {
         return Ok(PassReport::default());
     }
-    let report = fill(engine, tenant, &*current, mode, fence.clone()).await?;
-    if mode == Mode::DryRun || report.more {
-        if report.more && mode != Mode::DryRun {
-            engine.passes.again(NAME, tenant);
+    let report = embed_missing(engine, tenant, &*current, mode, fence.clone()).await?;
+    if mode == PassMode::DryRun || report.more {
+        if report.more && mode != PassMode::DryRun {
+            engine.pass_log.mark_pending(NAME, tenant);
         }
         return Ok(report);
     }
-    take_over(engine, tenant, &current, fence).await?;
+    switch_model(engine, tenant, &current, fence).await?;
     Ok(report)
 }
 
 /// Computes the vectors that are missing, until none are left or the time is used up.
-async fn fill(
+async fn embed_missing(
     engine: &Engine,
     tenant: &TenantId,
     model: &dyn Embedder,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
     let begun = engine.now();
@@ -119,21 +119,23 @@ async fn fill(
         let page = engine
             .parts
             .store
-            .unembedded(tenant, model.id(), after, PAGE)
+            .entries_without_vector(tenant, model.id(), after, BATCH_SIZE)
             .await?;
         let Some((last, _)) = page.last() else {
             return Ok(report);
         };
         after = Some(*last);
         report.examined += page.len() as u64;
-        report.more = page.len() == PAGE as usize;
-        if mode == Mode::DryRun {
+        report.more = page.len() == BATCH_SIZE as usize;
+        if mode == PassMode::DryRun {
             report.changed += page.len() as u64;
             return Ok(report);
         }
         let entries: Vec<Entry> = page.into_iter().map(|(_, entry)| entry).collect();
-        report.changed += keep(engine, tenant, model, &entries, fence.clone()).await?;
-        if !report.more || engine.now() > begun.plus_ms(TIME_MS_MAX) || engine.passes.is_stopping()
+        report.changed += embed_entries(engine, tenant, model, &entries, fence.clone()).await?;
+        if !report.more
+            || engine.now() > begun.plus_ms(TIME_MS_MAX)
+            || engine.pass_log.is_stopping()
         {
             return Ok(report);
         }
@@ -142,7 +144,7 @@ async fn fill(
 
 /// Computes and stores the vectors of entries, whose texts are redacted by the rules of today
 /// before they are sent. If the model does not answer, a later activation tries again.
-async fn keep(
+async fn embed_entries(
     engine: &Engine,
     tenant: &TenantId,
     model: &dyn Embedder,
@@ -150,20 +152,20 @@ async fn keep(
     fence: Option<Fence>,
 ) -> Result<u64, EngineError> {
     let policy = engine.policy_for(tenant).await?;
-    let rules = engine.rules(tenant).await?;
+    let rules = engine.redaction_rules(tenant).await?;
     let now = engine.now_for(tenant).await?;
     let admission = rules.admission(&policy, now);
     let text = |entry: &Entry| {
         Ok::<_, EngineError>(sabotage!(
             "a-model-is-given-what-is-secret",
-            admission.review(entry.clone()).content,
+            admission.redact_for_reader(entry.clone()).content,
             {
                 let _ = &admission;
                 entry.content.clone()
             }
         ))
     };
-    let bytes = |entry: &&Entry| cpu::to_review(&admission, entry);
+    let bytes = |entry: &&Entry| cpu::review_bytes(&admission, entry);
     let texts: Vec<String> = engine
         .cpu()
         .each(tenant, entries.iter().collect(), bytes, text)
@@ -178,7 +180,7 @@ async fn keep(
         .iter()
         .zip(vectors)
         .fold(empty, |batch, (entry, vector)| {
-            batch.embed(entry, model.id(), vector)
+            batch.store_embedding(entry, model.id(), vector)
         });
     engine.parts.store.commit(batch).await?;
     let done = engine.now();
@@ -193,20 +195,20 @@ async fn keep(
 
 /// Called when all vectors are there: compares the models, records whether the current one serves,
 /// and deletes vectors of unused models once it does.
-async fn take_over(
+async fn switch_model(
     engine: &Engine,
     tenant: &TenantId,
     current: &Arc<dyn Embedder>,
     fence: Option<Fence>,
 ) -> Result<(), EngineError> {
-    let known = note(engine, tenant).await?;
-    let (serving, rejected) = state(known.as_ref());
+    let known = status_record(engine, tenant).await?;
+    let (serving, rejected) = model_status(known.as_ref());
     let previous = engine.parts.embedders.previous.clone();
     if serving == Some(current.id()) {
         engine
             .parts
             .store
-            .discard_vectors(tenant, &[current.id()], DISCARD)
+            .discard_vectors(tenant, &[current.id()], DISCARD_MAX)
             .await?;
         return Ok(());
     }
@@ -214,12 +216,12 @@ async fn take_over(
         return Ok(());
     }
     let compared = match &previous {
-        Some(previous) => Some(compare(engine, tenant, &**previous, &**current).await?),
+        Some(previous) => Some(compare_models(engine, tenant, &**previous, &**current).await?),
         None => None,
     };
     let passes = sabotage!(
         "a-new-model-serves-unseen",
-        compared.is_none_or(Comparison::passes),
+        compared.is_none_or(ModelComparison::is_alike_enough),
         true
     );
     let mut body = Map::new();
@@ -230,7 +232,7 @@ async fn take_over(
     };
     body.insert("serving".into(), json!(served.map(|model| model.0)));
     body.insert("held".into(), json!((!passes).then_some(current.id().0)));
-    if let Some(Comparison {
+    if let Some(ModelComparison {
         overlap,
         agreement,
         questions,
@@ -252,32 +254,32 @@ async fn take_over(
         Precondition::Version(note.version)
     });
     let now = engine.now_for(tenant).await?;
-    let batch = Batch::new(tenant.clone(), now).fenced(fence).set(
+    let batch = Batch::new(tenant.clone(), now).fenced(fence).set_record(
         RecordKind::Progress,
         NAME.to_owned(),
         precondition,
-        own_words(Value::Object(body)),
+        unredacted_body(Value::Object(body)),
     );
     match engine.parts.store.commit(batch).await {
         Ok(_) | Err(StoreError::Conflict) => {}
         Err(error) => return Err(error.into()),
     }
     if passes {
-        engine.passes.again(NAME, tenant);
+        engine.pass_log.mark_pending(NAME, tenant);
     }
     Ok(())
 }
 
 /// Runs the same queries with both models and compares their hits.
-async fn compare(
+async fn compare_models(
     engine: &Engine,
     tenant: &TenantId,
     old: &dyn Embedder,
     new: &dyn Embedder,
-) -> Result<Comparison, EngineError> {
-    let mut questions = engine.parts.embedders.questions(tenant);
+) -> Result<ModelComparison, EngineError> {
+    let mut questions = engine.parts.embedders.recent_queries(tenant);
     if questions.len() < QUESTIONS_MIN {
-        questions.extend(stand_ins(engine, tenant).await?);
+        questions.extend(queries_from_entries(engine, tenant).await?);
     }
     let mut overlap = 0;
     let mut agreement = 0;
@@ -294,7 +296,7 @@ async fn compare(
         compared += 1;
     }
     let mean = |sum: u64| sum.checked_div(compared).unwrap_or(0);
-    Ok(Comparison {
+    Ok(ModelComparison {
         overlap: mean(overlap),
         agreement: mean(agreement),
         questions: compared,
@@ -302,11 +304,14 @@ async fn compare(
 }
 
 /// Makes queries from the first words of some entries, of a few memories.
-async fn stand_ins(engine: &Engine, tenant: &TenantId) -> Result<Vec<Question>, EngineError> {
+async fn queries_from_entries(
+    engine: &Engine,
+    tenant: &TenantId,
+) -> Result<Vec<RecentQuery>, EngineError> {
     let store = &engine.parts.store;
     let at = ReadAt::Now(engine.now_for(tenant).await?);
     let mut questions = Vec::new();
-    for summary in store.scopes(tenant, &Actor::Host, None, 4, &at).await? {
+    for summary in store.memories(tenant, &Actor::Host, None, 4, &at).await? {
         let scope = Scope::new(tenant.clone(), summary.memory_ref).as_host();
         for entry in store
             .list(
@@ -326,7 +331,7 @@ async fn stand_ins(engine: &Engine, tenant: &TenantId) -> Result<Vec<Question>, 
                 .take(8)
                 .collect::<Vec<_>>()
                 .join(" ");
-            questions.push(Question {
+            questions.push(RecentQuery {
                 memory_ref: scope.memory_ref.clone(),
                 text,
             });
@@ -340,7 +345,7 @@ async fn nearest(
     engine: &Engine,
     tenant: &TenantId,
     model: &dyn Embedder,
-    question: &Question,
+    question: &RecentQuery,
 ) -> Result<Vec<EntryId>, EngineError> {
     let vector = embed_one(model, &question.text)
         .await
@@ -364,7 +369,7 @@ async fn nearest(
 }
 
 /// The record that says which model serves.
-async fn note(engine: &Engine, tenant: &TenantId) -> Result<Option<Record>, EngineError> {
+async fn status_record(engine: &Engine, tenant: &TenantId) -> Result<Option<Record>, EngineError> {
     Ok(engine
         .parts
         .store
@@ -373,7 +378,7 @@ async fn note(engine: &Engine, tenant: &TenantId) -> Result<Option<Record>, Engi
 }
 
 /// The model that serves, and the one that was compared and rejected.
-fn state(note: Option<&Record>) -> (Option<ModelId>, Option<ModelId>) {
+fn model_status(note: Option<&Record>) -> (Option<ModelId>, Option<ModelId>) {
     let model = |name: &str| {
         note.and_then(|note| note.body.get(name).and_then(Value::as_i64))
             .map(ModelId)

@@ -3,14 +3,14 @@
 //! duplicate work, and is short, because others wait for what a paused node left undone.
 
 use crate::commitments::CommitmentInfo;
-use crate::commitments::fire::{Fired, Rooms};
+use crate::commitments::firing::{FireOutcome, RunQuota};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::registry::{Mode, PassReport};
+use crate::registry::{PassMode, PassReport};
 use futures_util::stream::{self, StreamExt};
 use remem_core::sabotage;
 use remem_core::{Batch, Fence, Precondition, Record, RecordKind, TenantId, Timestamp};
-use remem_store::{StoreError, Tie};
+use remem_store::{RecordLookup, StoreError};
 
 /// The name in `PASSES`.
 pub(crate) const NAME: &str = "fire";
@@ -19,21 +19,24 @@ pub(crate) const LEASE_MS: u64 = 3_000;
 /// An activation begins no further page later than this after its start.
 const BEGIN_WITHIN_MS: i64 = 1_000;
 /// Records read with one query.
-const PAGE: u32 = 128;
+const PAGE_SIZE: u32 = 128;
 /// Records processed concurrently: the store commits in groups, so that many cost little more than
 /// one.
-const AT_ONCE: usize = 32;
+const CONCURRENT_FIRES: usize = 32;
 
 /// Whether anything of the tenant is due.
-pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let now = engine.now_for(tenant).await?;
     for kind in [
         RecordKind::Commitment,
         RecordKind::Automation,
         RecordKind::Heartbeat,
-        RecordKind::Fire,
+        RecordKind::Firing,
     ] {
-        if !due(engine, tenant, kind, now, None, 1).await?.is_empty() {
+        if !due_records(engine, tenant, kind, now, None, 1)
+            .await?
+            .is_empty()
+        {
             return Ok(true);
         }
     }
@@ -41,7 +44,7 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
 }
 
 /// Reads records of a kind that are due, earliest first.
-async fn due(
+async fn due_records(
     engine: &Engine,
     tenant: &TenantId,
     kind: RecordKind,
@@ -52,7 +55,7 @@ async fn due(
     engine
         .parts
         .store
-        .tied(tenant, kind, &Tie::Due { until, after }, limit)
+        .records_by(tenant, kind, &RecordLookup::Due { until, after }, limit)
         .await
 }
 
@@ -60,7 +63,7 @@ async fn due(
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
     let begun = engine.now_for(tenant).await?;
@@ -71,7 +74,7 @@ pub async fn run(
         RecordKind::Automation,
         RecordKind::Heartbeat,
     ] {
-        match each_due(engine, tenant, kind, mode, fence.as_ref(), begun).await {
+        match fire_due_records(engine, tenant, kind, mode, fence.as_ref(), begun).await {
             Ok(kind_report) => {
                 report = PassReport {
                     examined: report.examined + kind_report.examined,
@@ -87,56 +90,58 @@ pub async fn run(
             ),
         }
     }
-    if mode != Mode::DryRun {
-        report.changed += forget_notes(engine, tenant, fence, begun).await?;
+    if mode != PassMode::DryRun {
+        report.changed += delete_old_fire_records(engine, tenant, fence, begun).await?;
         if report.more || failed.is_some() {
-            engine.passes.again(NAME, tenant);
+            engine.pass_log.mark_pending(NAME, tenant);
         }
     }
     failed.map_or(Ok(report), Err)
 }
 
 /// Processes the due records of one kind, up to the policy's number.
-async fn each_due(
+async fn fire_due_records(
     engine: &Engine,
     tenant: &TenantId,
     kind: RecordKind,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<&Fence>,
     begun: Timestamp,
 ) -> Result<PassReport, EngineError> {
     let mut report = PassReport::default();
     let mut after = None;
-    let quota = Rooms::default();
+    let quota = RunQuota::default();
     // A commitment that must wait for a free run does not count towards the limit, nor does a
     // record that cannot be read: neither may keep others waiting.
     let mut done = 0;
     let mut failed = None;
     let started = engine.now();
     while done < u64::from(engine.parts.policy.fires_max) {
-        let page = due(engine, tenant, kind, begun, after.clone(), PAGE).await?;
-        let full = page.len() == PAGE as usize;
+        let page = due_records(engine, tenant, kind, begun, after.clone(), PAGE_SIZE).await?;
+        let full = page.len() == PAGE_SIZE as usize;
         // Continue after the last record, since those that stay due would be read again.
         after = page
             .last()
-            .and_then(|record| Some((record.ties.due?, record.key.clone())));
+            .and_then(|record| Some((record.links.due?, record.key.clone())));
         report.examined += page.len() as u64;
-        if mode == Mode::DryRun {
+        if mode == PassMode::DryRun {
             (report.changed, done) = (report.examined, report.examined);
         } else {
-            let outcomes: Vec<Result<Fired, EngineError>> = stream::iter(page)
-                .map(|record| one(engine, tenant, record, fence, &quota))
-                .buffer_unordered(AT_ONCE)
+            let outcomes: Vec<Result<FireOutcome, EngineError>> = stream::iter(page)
+                .map(|record| fire_record(engine, tenant, record, fence, &quota))
+                .buffer_unordered(CONCURRENT_FIRES)
                 .collect()
                 .await;
             for outcome in outcomes {
                 match outcome {
-                    Ok(Fired::Held) => {
+                    Ok(FireOutcome::NoFreeRun) => {
                         sabotage!("what-waits-for-room-starves-others", {}, done += 1)
                     }
                     Ok(fired) => {
-                        (done, report.changed) =
-                            (done + 1, report.changed + u64::from(fired == Fired::Now))
+                        (done, report.changed) = (
+                            done + 1,
+                            report.changed + u64::from(fired == FireOutcome::Done),
+                        )
                     }
                     Err(error) => sabotage!(
                         "what-cannot-be-read-starves-others",
@@ -149,7 +154,7 @@ async fn each_due(
         if !full {
             return failed.map_or(Ok(report), Err);
         }
-        if engine.now() > started.plus_ms(BEGIN_WITHIN_MS) || engine.passes.is_stopping() {
+        if engine.now() > started.plus_ms(BEGIN_WITHIN_MS) || engine.pass_log.is_stopping() {
             break;
         }
     }
@@ -163,39 +168,39 @@ async fn each_due(
 }
 
 /// Processes one due record.
-async fn one(
+async fn fire_record(
     engine: &Engine,
     tenant: &TenantId,
     record: Record,
     fence: Option<&Fence>,
-    quota: &Rooms,
-) -> Result<Fired, EngineError> {
+    quota: &RunQuota,
+) -> Result<FireOutcome, EngineError> {
     match record.kind {
-        RecordKind::Heartbeat => engine.beat(tenant, record, fence).await,
+        RecordKind::Heartbeat => engine.process_heartbeat(tenant, record, fence).await,
         RecordKind::Automation => engine.fire_automation(tenant, record, fence).await,
         _ => {
             engine
-                .step_commitment(tenant, &CommitmentInfo::read(record)?, fence, quota)
+                .process_commitment(tenant, &CommitmentInfo::from_record(record)?, fence, quota)
                 .await
         }
     }
 }
 
 /// Deletes records of firings whose retention has ended.
-async fn forget_notes(
+async fn delete_old_fire_records(
     engine: &Engine,
     tenant: &TenantId,
     fence: Option<Fence>,
     now: Timestamp,
 ) -> Result<u64, EngineError> {
-    let old = due(engine, tenant, RecordKind::Fire, now, None, PAGE).await?;
+    let old = due_records(engine, tenant, RecordKind::Firing, now, None, PAGE_SIZE).await?;
     if old.is_empty() {
         return Ok(0);
     }
     let count = old.len() as u64;
     let batch = Batch::new(tenant.clone(), now).fenced(fence);
     let batch = old.into_iter().fold(batch, |batch, record| {
-        batch.unset(RecordKind::Fire, record.key, Precondition::None)
+        batch.delete_record(RecordKind::Firing, record.key, Precondition::None)
     });
     match engine.parts.store.commit(batch).await {
         Ok(_) => Ok(count),

@@ -4,47 +4,50 @@
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::{Job, WorkError};
-use crate::secrets::Rules;
+use crate::jobs::{JobContext, WorkError};
+use crate::secrets::RedactionRules;
 use crate::tokens::O200k;
-use remem_core::distill::{self, Digest, Limits, Refusal, Source};
+use remem_core::distill::{self, DigestLimits, DistillError, DistillSource, TextDigest};
 use remem_core::sabotage;
 use remem_core::{
     Admitted, Draft, Entry, EntryId, Facets, MemoryRef, Policy, Timestamp, Trust, WorldId,
 };
-use remem_store::{Filter, Page, Position, ReadAt};
+use remem_store::{Filter, ListPosition, Page, ReadAt};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Entries read with one query.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 /// Prefix of the tag that names the job that made an entry.
-pub(crate) const MADE_BY: &str = "compacted-from:";
+pub(crate) const JOB_TAG_PREFIX: &str = "compacted-from:";
 
 /// Returns the live entries of the job's memory that `wanted` accepts, newest first, and how many
 /// were read. An entry that will expire is never a source, since what is made of it would outlive
 /// it. Fails if there are more sources than the policy allows.
-pub(crate) async fn sources(
+pub(crate) async fn source_entries(
     engine: &Engine,
-    job: &Job<'_>,
+    job: &JobContext<'_>,
     at: &ReadAt,
     wanted: impl Fn(&Entry) -> bool,
 ) -> Result<(Vec<Entry>, u64), WorkError> {
     let store = &engine.parts.store;
     let limit = engine.parts.policy.distill_entries_max;
     let policy = engine.policy_for(job.tenant()).await?;
-    let rules = engine.rules(job.tenant()).await?;
+    let rules = engine.redaction_rules(job.tenant()).await?;
     let total = store.stats(job.scope(), at).await?.entries;
     let mut taken = Vec::new();
     let mut examined = 0u64;
     let mut after = None;
     loop {
-        job.progress("reading", examined, total).await?;
+        job.report_progress("reading", examined, total).await?;
         let page = store
             .list(
                 job.scope(),
                 &Filter::default(),
-                &Page { limit: PAGE, after },
+                &Page {
+                    limit: PAGE_SIZE,
+                    after,
+                },
                 at,
             )
             .await?;
@@ -52,7 +55,7 @@ pub(crate) async fn sources(
         let Some(last) = page.last() else {
             return Ok((taken, examined));
         };
-        after = Some(Position {
+        after = Some(ListPosition {
             created_at: last.created_at,
             id: last.id.clone(),
         });
@@ -60,14 +63,19 @@ pub(crate) async fn sources(
         let wanted_entries = page
             .into_iter()
             .filter(|entry| entry.expires_at.is_none() && wanted(entry));
-        let derive =
-            |entry| Ok::<_, EngineError>(derived(&rules, &policy, admission.review(entry)));
+        let derive = |entry| {
+            Ok::<_, EngineError>(with_own_markers(
+                &rules,
+                &policy,
+                admission.redact_for_reader(entry),
+            ))
+        };
         let cpu = engine.cpu();
         let derived = cpu
             .each(
                 job.tenant(),
                 wanted_entries.collect(),
-                cpu::of_entry,
+                cpu::entry_bytes,
                 derive,
             )
             .await?;
@@ -87,7 +95,7 @@ pub(crate) async fn sources(
 
 /// Converts redaction markers in other notations, as models and other hosts write them, to this
 /// host's notation.
-fn derived(rules: &Rules, policy: &Policy, entry: Entry) -> Entry {
+fn with_own_markers(rules: &RedactionRules, policy: &Policy, entry: Entry) -> Entry {
     let content = rules
         .redactor()
         .clean_derived(&entry.content, policy.shapes)
@@ -97,36 +105,36 @@ fn derived(rules: &Rules, policy: &Policy, entry: Entry) -> Entry {
 }
 
 /// Plans a digest within a budget of tokens, on a blocking thread. Tokens are counted exactly.
-pub(crate) async fn plan(
+pub(crate) async fn plan_digest(
     entries: &[Entry],
     budget: u64,
     bytes_max: usize,
-) -> Result<Digest, Refusal> {
-    let source = |entry: &Entry| Source {
+) -> Result<TextDigest, DistillError> {
+    let source = |entry: &Entry| DistillSource {
         id: entry.id.as_str().to_owned(),
         created_at: entry.created_at,
         text: entry.content.clone(),
     };
-    let sources: Vec<Source> = entries.iter().map(source).collect();
-    let limits = Limits {
+    let sources: Vec<DistillSource> = entries.iter().map(source).collect();
+    let limits = DigestLimits {
         output_bytes_max: bytes_max,
         tokenizer: O200k::NAME,
     };
-    let work = move || distill::plan(&sources, budget, &limits, &O200k::count);
+    let work = move || distill::plan_digest(&sources, budget, &limits, &O200k::count);
     tokio::task::spawn_blocking(work)
         .await
         .expect("planning does not panic")
 }
 
 /// The job error for a digest that cannot be made, with the protocol's code.
-pub(crate) fn refused(refusal: &Refusal) -> WorkError {
+pub(crate) fn refusal_error(refusal: &DistillError) -> WorkError {
     let (code, details) = match refusal {
-        Refusal::NothingToDistill => ("nothing_to_distill", json!({})),
-        Refusal::BudgetTooSmall { budget, minimum } => (
+        DistillError::NothingToDistill => ("nothing_to_distill", json!({})),
+        DistillError::BudgetTooSmall { budget, minimum } => (
             "token_budget_exceeded",
             json!({"budget": budget, "minimumRequired": minimum}),
         ),
-        Refusal::OutputTooLarge { limit } => ("output_too_large", json!({"limit": limit})),
+        DistillError::OutputTooLarge { limit } => ("output_too_large", json!({"limit": limit})),
     };
     WorkError::Refused {
         code,
@@ -138,20 +146,25 @@ pub(crate) fn refused(refusal: &Refusal) -> WorkError {
 }
 
 /// The rules and limits that the new entry is admitted under.
-pub(crate) struct Making {
+pub(crate) struct OutputContext {
     pub policy: Policy,
-    pub rules: Arc<Rules>,
+    pub rules: Arc<RedactionRules>,
     pub now: Timestamp,
     /// The world whose rules the memory follows.
     world: WorldId,
 }
 
-impl Making {
-    pub async fn new(engine: &Engine, job: &Job<'_>) -> Result<Making, EngineError> {
+impl OutputContext {
+    pub async fn new(engine: &Engine, job: &JobContext<'_>) -> Result<OutputContext, EngineError> {
         let policy = engine.policy_for(job.tenant()).await?;
-        let rules = engine.rules(job.tenant()).await?;
-        let world = engine.parts.profiles.of(job.memory_ref()).world.clone();
-        Ok(Making {
+        let rules = engine.redaction_rules(job.tenant()).await?;
+        let world = engine
+            .parts
+            .profiles
+            .for_memory(job.memory_ref())
+            .world
+            .clone();
+        Ok(OutputContext {
             policy,
             rules,
             now: engine.now_for(job.tenant()).await?,
@@ -163,12 +176,15 @@ impl Making {
     /// model, and no more than the least trusted of its sources.
     pub fn admit(
         &self,
-        job: &Job<'_>,
+        job: &JobContext<'_>,
         content: String,
         source: &str,
         entries: &[Entry],
     ) -> Result<Admitted, WorkError> {
-        let tags = vec![format!("{MADE_BY}{}", job.id()), format!("source:{source}")];
+        let tags = vec![
+            format!("{JOB_TAG_PREFIX}{}", job.id()),
+            format!("source:{source}"),
+        ];
         let content = self
             .rules
             .redactor()
@@ -182,7 +198,7 @@ impl Making {
                 .map(|entry| entry.facets.trust)
                 .min()
                 .unwrap_or_default()
-                .meet(Trust::Model),
+                .weaker(Trust::Model),
             {
                 let _ = entries;
                 Trust::Model
@@ -214,7 +230,7 @@ impl Making {
 }
 
 /// The sources as references for the lineage of the new entry.
-pub(crate) fn names(memory_ref: &MemoryRef, entries: &[Entry]) -> Vec<(MemoryRef, EntryId)> {
+pub(crate) fn lineage_of(memory_ref: &MemoryRef, entries: &[Entry]) -> Vec<(MemoryRef, EntryId)> {
     entries
         .iter()
         .map(|entry| (memory_ref.clone(), entry.id.clone()))

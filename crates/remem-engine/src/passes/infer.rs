@@ -6,12 +6,12 @@
 //! of them.
 
 use crate::commitments::CommitmentRules;
-use crate::commitments::infer::{is_trusted, may_promise};
+use crate::commitments::recognise::{is_trusted, may_hold_commitments};
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::own_words;
-use crate::registry::{Mode, PassReport};
+use crate::jobs::unredacted_body;
+use crate::registry::{PassMode, PassReport};
 use remem_core::sabotage;
 use remem_core::{
     Batch, Commitment, Entry, EntryId, Event, EventBody, Fence, MemoryRef, Precondition,
@@ -24,9 +24,9 @@ use std::collections::BTreeMap;
 /// The name in `PASSES`, and the key of the progress record.
 pub(crate) const NAME: &str = "infer";
 /// Events read with one query.
-const PAGE: u32 = 256;
+const PAGE_SIZE: u32 = 256;
 /// With this many new events an activation runs whatever they say.
-const FEW: u32 = 64;
+const EVENTS_WORTH_RUN: u32 = 64;
 /// Pages of one activation, which must end long before its lease does.
 const PAGES_MAX: u32 = 40;
 /// How long after its start an activation begins no further page.
@@ -36,7 +36,10 @@ const TIME_MS_MAX: i64 = 3_000;
 pub(crate) const LEASE_MS: u64 = 10_000;
 
 /// Reads how far the log has been processed, and the precondition for moving that position.
-async fn place(engine: &Engine, tenant: &TenantId) -> Result<(Seq, Precondition), EngineError> {
+async fn read_position(
+    engine: &Engine,
+    tenant: &TenantId,
+) -> Result<(Seq, Precondition), EngineError> {
     let note = engine
         .parts
         .store
@@ -54,15 +57,19 @@ async fn place(engine: &Engine, tenant: &TenantId) -> Result<(Seq, Precondition)
 /// Whether there are new events worth an activation: many of them, or at least one entry with a
 /// commitment or a fact that may matter to one. A few others do not justify the commits of an
 /// activation: they are read again together with those that follow.
-pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
-    let (after, _) = place(engine, tenant).await?;
-    let events = engine.parts.store.events(tenant, after, FEW).await?;
-    if events.len() == FEW as usize {
+pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+    let (after, _) = read_position(engine, tenant).await?;
+    let events = engine
+        .parts
+        .store
+        .events(tenant, after, EVENTS_WORTH_RUN)
+        .await?;
+    if events.len() == EVENTS_WORTH_RUN as usize {
         return Ok(true);
     }
-    let entries = written(engine, tenant, &events).await?;
+    let entries = written_entries(engine, tenant, &events).await?;
     let has_facts = entries.iter().any(|logged| !logged.states.is_empty());
-    Ok(has_facts && has_commitments(engine, tenant).await? || promised(&entries) > 0)
+    Ok(has_facts && has_commitments(engine, tenant).await? || count_commitments(&entries) > 0)
 }
 
 /// Whether the tenant has any commitment.
@@ -79,48 +86,49 @@ async fn has_commitments(engine: &Engine, tenant: &TenantId) -> Result<bool, Eng
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
     let started = engine.now();
     let mut report = PassReport::default();
     for _ in 0..PAGES_MAX {
-        let (after, version) = place(engine, tenant).await?;
-        let events = engine.parts.store.events(tenant, after, PAGE).await?;
+        let (after, version) = read_position(engine, tenant).await?;
+        let events = engine.parts.store.events(tenant, after, PAGE_SIZE).await?;
         let Some(last) = events.last().map(|event| event.seq) else {
             return Ok(report);
         };
-        let entries = written(engine, tenant, &events).await?;
-        if mode == Mode::DryRun {
+        let entries = written_entries(engine, tenant, &events).await?;
+        if mode == PassMode::DryRun {
             let examined = entries.len() as u64;
-            let changed = promised(&entries);
+            let changed = count_commitments(&entries);
             return Ok(PassReport {
                 examined,
                 changed,
-                more: events.len() == PAGE as usize,
+                more: events.len() == PAGE_SIZE as usize,
             });
         }
-        let (entries, last) = in_order(entries, last);
+        let (entries, last) = until_awaited_fact(entries, last);
         report.examined += entries.len() as u64;
-        tell(engine, tenant, &entries).await?;
-        report.changed += arm(engine, tenant, entries, (last, version), fence.clone()).await?;
-        report.more =
-            events.len() == PAGE as usize || events.last().is_some_and(|event| event.seq > last);
+        report_facts(engine, tenant, &entries).await?;
+        report.changed +=
+            commit_page(engine, tenant, entries, (last, version), fence.clone()).await?;
+        report.more = events.len() == PAGE_SIZE as usize
+            || events.last().is_some_and(|event| event.seq > last);
         if !report.more
             || engine.now() > started.plus_ms(TIME_MS_MAX)
-            || engine.passes.is_stopping()
+            || engine.pass_log.is_stopping()
         {
             break;
         }
     }
     if report.more {
-        engine.passes.again(NAME, tenant);
+        engine.pass_log.mark_pending(NAME, tenant);
     }
     Ok(report)
 }
 
 /// An entry, with the position and the instant of its event in the log.
-struct Told {
+struct LoggedEntry {
     entry: Entry,
     seq: Seq,
     at: Timestamp,
@@ -129,16 +137,22 @@ struct Told {
 }
 
 /// The commitment rules of each memory of a page.
-type Rules = BTreeMap<String, CommitmentRules>;
+type RulesByMemory = BTreeMap<String, CommitmentRules>;
 
 /// Reads the commitment rules of the entries' memories, each once.
-async fn rules(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<Rules, EngineError> {
-    let mut rules = Rules::new();
-    for Told { entry, .. } in entries {
+async fn rules_by_memory(
+    engine: &Engine,
+    tenant: &TenantId,
+    entries: &[LoggedEntry],
+) -> Result<RulesByMemory, EngineError> {
+    let mut rules = RulesByMemory::new();
+    for LoggedEntry { entry, .. } in entries {
         if !rules.contains_key(entry.memory_ref.as_str()) {
             rules.insert(
                 entry.memory_ref.as_str().to_owned(),
-                engine.rules_of(tenant, Some(&entry.memory_ref)).await?,
+                engine
+                    .effective_commitment_rules(tenant, Some(&entry.memory_ref))
+                    .await?,
             );
         }
     }
@@ -147,7 +161,7 @@ async fn rules(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<R
 
 /// As much of a page as can be done in one step, and the place where that ends. What is stated
 /// after something was promised may be what was waited for: it is logged once the promise is armed.
-fn in_order(mut entries: Vec<Told>, last: Seq) -> (Vec<Told>, Seq) {
+fn until_awaited_fact(mut entries: Vec<LoggedEntry>, last: Seq) -> (Vec<LoggedEntry>, Seq) {
     let mut has_condition = false;
     for n in 0..entries.len() {
         let logged = &entries[n];
@@ -161,7 +175,7 @@ fn in_order(mut entries: Vec<Told>, last: Seq) -> (Vec<Told>, Seq) {
         has_condition |= logged
             .promises
             .iter()
-            .any(|(_, commitment)| commitment.condition() == "predicate");
+            .any(|(_, commitment)| commitment.condition_kind() == "predicate");
     }
     (entries, last)
 }
@@ -170,27 +184,29 @@ fn in_order(mut entries: Vec<Told>, last: Seq) -> (Vec<Told>, Seq) {
 async fn read(
     engine: &Engine,
     tenant: &TenantId,
-    entries: Vec<Told>,
-) -> Result<Vec<Told>, EngineError> {
-    let rules = rules(engine, tenant, &entries).await?;
-    let look = |logged: Told| {
+    entries: Vec<LoggedEntry>,
+) -> Result<Vec<LoggedEntry>, EngineError> {
+    let rules = rules_by_memory(engine, tenant, &entries).await?;
+    let look = |logged: LoggedEntry| {
         let entry = &logged.entry;
         let promises = rules
             .get(entry.memory_ref.as_str())
-            .map_or_else(Vec::new, |rules| engine.promises_of(tenant, entry, rules));
-        let states = states(entry);
-        Ok::<_, EngineError>(Told {
+            .map_or_else(Vec::new, |rules| {
+                engine.commitments_in(tenant, entry, rules)
+            });
+        let states = stated_facts(entry);
+        Ok::<_, EngineError>(LoggedEntry {
             states,
             promises,
             ..logged
         })
     };
-    let bytes = |logged: &Told| cpu::of_entry(&logged.entry);
+    let bytes = |logged: &LoggedEntry| cpu::entry_bytes(&logged.entry);
     engine.cpu().each(tenant, entries, bytes, look).await
 }
 
 /// The facts that a trusted entry states; none if the entry is not trusted.
-fn states(entry: &Entry) -> Vec<String> {
+fn stated_facts(entry: &Entry) -> Vec<String> {
     if sabotage!("what-nobody-vouches-for-is-a-fact", is_trusted(entry), true) {
         infer::assertions(&entry.content)
     } else {
@@ -200,11 +216,11 @@ fn states(entry: &Entry) -> Vec<String> {
 
 /// Reads the entries that these events are about, except those that are gone and those that a run
 /// wrote, with their facts and promises.
-async fn written(
+async fn written_entries(
     engine: &Engine,
     tenant: &TenantId,
     events: &[Event],
-) -> Result<Vec<Told>, EngineError> {
+) -> Result<Vec<LoggedEntry>, EngineError> {
     let at = ReadAt::Now(engine.now_for(tenant).await?);
     let mut entries = Vec::new();
     // Entries written by runs are skipped: a workflow that writes a commitment would start itself
@@ -217,7 +233,9 @@ async fn written(
         )
     }) {
         let name = match &event.body {
-            EventBody::Written(written) if may_promise(written.tags.iter().map(String::as_str)) => {
+            EventBody::Written(written)
+                if may_hold_commitments(written.tags.iter().map(String::as_str)) =>
+            {
                 (&written.memory_ref, &written.memory_id)
             }
             EventBody::Revived(entry) => (&entry.memory_ref, &entry.memory_id),
@@ -231,7 +249,7 @@ async fn written(
             .store
             .get(&Scope::new(tenant.clone(), memory_ref).as_host(), &id, &at)
             .await?;
-        entries.extend(entry.map(|entry| Told {
+        entries.extend(entry.map(|entry| LoggedEntry {
             entry,
             seq: event.seq,
             at: event.at,
@@ -242,26 +260,26 @@ async fn written(
     read(engine, tenant, entries).await
 }
 
-fn promised(entries: &[Told]) -> u64 {
+fn count_commitments(entries: &[LoggedEntry]) -> u64 {
     let found = entries.iter().map(|logged| logged.promises.len());
     found.sum::<usize>() as u64
 }
 
 /// Commits the commitments found in the entries, together with the position reached.
-async fn arm(
+async fn commit_page(
     engine: &Engine,
     tenant: &TenantId,
-    entries: Vec<Told>,
+    entries: Vec<LoggedEntry>,
     (last, version): (Seq, Precondition),
     fence: Option<Fence>,
 ) -> Result<u64, EngineError> {
     let policy = engine.policy_for(tenant).await?;
-    let rules = engine.rules(tenant).await?;
+    let rules = engine.redaction_rules(tenant).await?;
     let now: Timestamp = engine.now_for(tenant).await?;
     let admission = rules.admission(&policy, now);
     let mut batch = Batch::new(tenant.clone(), now).fenced(fence);
     let mut created = 0;
-    for Told {
+    for LoggedEntry {
         entry,
         at,
         promises,
@@ -270,21 +288,21 @@ async fn arm(
     {
         let added;
         (batch, added) = engine
-            .arm_from(tenant, (&entry, at), (&admission, promises), batch)
+            .add_commitments_of(tenant, (&entry, at), (&admission, promises), batch)
             .await?;
         created += added;
     }
-    let batch = batch.set(
+    let batch = batch.set_record(
         RecordKind::Progress,
         NAME.to_owned(),
         version,
-        own_words(json!({"seq": last.0})),
+        unredacted_body(json!({"seq": last.0})),
     );
     match engine.parts.store.commit(batch).await {
         Ok(_) => Ok(created),
         // An entry was changed, or another process moved the position: the page is read again.
         Err(StoreError::Conflict) => {
-            engine.passes.again(NAME, tenant);
+            engine.pass_log.mark_pending(NAME, tenant);
             Ok(0)
         }
         Err(other) => Err(other.into()),
@@ -293,14 +311,20 @@ async fn arm(
 
 /// Reports the facts that the entries state to the commitments that wait for them. This comes
 /// before the position is moved: reporting a fact twice does nothing.
-async fn tell(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<(), EngineError> {
+async fn report_facts(
+    engine: &Engine,
+    tenant: &TenantId,
+    entries: &[LoggedEntry],
+) -> Result<(), EngineError> {
     if entries.is_empty() || !has_commitments(engine, tenant).await? {
         return Ok(());
     }
     for logged in entries {
         for key in &logged.states {
             let memory_ref = &logged.entry.memory_ref;
-            engine.tell(tenant, memory_ref, key.clone(), true).await?;
+            engine
+                .report_observation(tenant, memory_ref, key.clone(), true)
+                .await?;
         }
     }
     Ok(())

@@ -3,18 +3,18 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::{ENDED, ended_key, id_at};
-use crate::registry::{Mode, PassReport};
+use crate::jobs::{ENDED_PREFIX, ended_key, id_lower_bound};
+use crate::registry::{PassMode, PassReport};
 use remem_core::{Batch, Fence, Precondition, RecordKind, TenantId};
 
 /// The name in `PASSES`, for `Engine::notify_work`.
 pub(crate) const NAME: &str = "jobs";
 /// Jobs deleted by one activation, at most.
-const FORGET_MAX: u32 = 500;
+const DELETE_MAX: u32 = 500;
 
 /// Whether a schedule is due, or old jobs can be deleted.
-pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
-    if engine.look_at_schedules(tenant).await? {
+pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+    if engine.has_due_schedule(tenant).await? {
         return Ok(true);
     }
     let store = &engine.parts.store;
@@ -23,8 +23,8 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
         .records(
             tenant,
             RecordKind::Job,
-            ENDED,
-            Some(&too_old(engine, tenant).await?),
+            ENDED_PREFIX,
+            Some(&retention_key(engine, tenant).await?),
             1,
         )
         .await?;
@@ -33,16 +33,16 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
         .saturating_add(1);
     Ok(!too_old.is_empty()
         || store
-            .records(tenant, RecordKind::Job, ENDED, None, limit)
+            .records(tenant, RecordKind::Job, ENDED_PREFIX, None, limit)
             .await?
             .len()
             == limit as usize)
 }
 
 /// The key among ended jobs after which they are older than the retention.
-async fn too_old(engine: &Engine, tenant: &TenantId) -> Result<String, EngineError> {
+async fn retention_key(engine: &Engine, tenant: &TenantId) -> Result<String, EngineError> {
     let now = engine.now_for(tenant).await?;
-    Ok(ended_key(&id_at(
+    Ok(ended_key(&id_lower_bound(
         now.plus_ms(-engine.parts.policy.job_retention_ms),
     )))
 }
@@ -51,11 +51,11 @@ async fn too_old(engine: &Engine, tenant: &TenantId) -> Result<String, EngineErr
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
-    let created = engine.tick(tenant, mode).await?;
-    let deleted = forget(engine, tenant, mode, fence).await?;
+    let created = engine.start_due_schedules(tenant, mode).await?;
+    let deleted = delete_old_jobs(engine, tenant, mode, fence).await?;
     Ok(PassReport {
         examined: created.examined + deleted.examined,
         changed: created.changed + deleted.changed,
@@ -65,39 +65,46 @@ pub async fn run(
 
 /// Deletes ended jobs that are too old, or else those beyond the allowed number. Keys of ended jobs
 /// sort the newest first, so both are at the end.
-async fn forget(
+async fn delete_old_jobs(
     engine: &Engine,
     tenant: &TenantId,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
     let store = &engine.parts.store;
     let policy = &engine.parts.policy;
     let now = engine.now_for(tenant).await?;
-    let too_old = too_old(engine, tenant).await?;
+    let too_old = retention_key(engine, tenant).await?;
     let mut records = store
-        .records(tenant, RecordKind::Job, ENDED, Some(&too_old), FORGET_MAX)
+        .records(
+            tenant,
+            RecordKind::Job,
+            ENDED_PREFIX,
+            Some(&too_old),
+            DELETE_MAX,
+        )
         .await?;
-    let mut more = records.len() == FORGET_MAX as usize;
+    let mut more = records.len() == DELETE_MAX as usize;
     if records.is_empty() {
         let retained = u32::try_from(policy.jobs_ended_max).unwrap_or(u32::MAX);
         let mut all = store
             .records(
                 tenant,
                 RecordKind::Job,
-                ENDED,
+                ENDED_PREFIX,
                 None,
-                retained.saturating_add(FORGET_MAX),
+                retained.saturating_add(DELETE_MAX),
             )
             .await?;
-        more = all.len() == (retained.saturating_add(FORGET_MAX)) as usize;
+        more = all.len() == (retained.saturating_add(DELETE_MAX)) as usize;
         records = all.split_off(all.len().min(retained as usize));
     }
     let changed = records.len() as u64;
-    if mode != Mode::DryRun && !records.is_empty() {
+    if mode != PassMode::DryRun && !records.is_empty() {
         let empty = Batch::new(tenant.clone(), now).fenced(fence);
-        let drop =
-            |batch: Batch, key: String| batch.unset(RecordKind::Job, key, Precondition::None);
+        let drop = |batch: Batch, key: String| {
+            batch.delete_record(RecordKind::Job, key, Precondition::None)
+        };
         store
             .commit(
                 records
@@ -107,8 +114,8 @@ async fn forget(
             )
             .await?;
     }
-    if more && mode != Mode::DryRun {
-        engine.passes.again(NAME, tenant);
+    if more && mode != PassMode::DryRun {
+        engine.pass_log.mark_pending(NAME, tenant);
     }
     Ok(PassReport {
         examined: changed,

@@ -7,9 +7,9 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::registry::{Mode, PassReport};
+use crate::registry::{PassMode, PassReport};
 use remem_core::{Batch, Fence, TenantId};
-use remem_store::Outcome;
+use remem_store::ChangeOutcome;
 
 /// Transactions of one activation, at most.
 const BATCHES_MAX: u32 = 40;
@@ -18,7 +18,7 @@ const BATCHES_MAX: u32 = 40;
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
     let store = &engine.parts.store;
@@ -26,9 +26,11 @@ pub async fn run(
     let now = engine.now_for(tenant).await?;
     let mut report = PassReport::default();
     for n in 0..BATCHES_MAX {
-        let expired = store.expired(tenant, now, policy.purge_batch_max).await?;
+        let expired = store
+            .expired_entries(tenant, now, policy.purge_batch_max)
+            .await?;
         report.examined += expired.len() as u64;
-        if mode == Mode::DryRun {
+        if mode == PassMode::DryRun {
             let more = expired.len() as u32 == policy.purge_batch_max;
             return Ok(PassReport {
                 changed: report.examined,
@@ -47,20 +49,20 @@ pub async fn run(
         report.changed += committed
             .outcomes
             .iter()
-            .filter(|o| matches!(o, Outcome::Removed | Outcome::Held))
+            .filter(|o| matches!(o, ChangeOutcome::Removed | ChangeOutcome::TextHeld))
             .count() as u64;
         report.more = n + 1 == BATCHES_MAX;
     }
-    report = erase_ended(engine, tenant, fence, report).await?;
+    report = erase_released(engine, tenant, fence, report).await?;
     let keys_before = now.plus_ms(-policy.idempotency_retention_ms);
     store
-        .scrub(tenant, keys_before, mode == Mode::Compact)
+        .scrub(tenant, keys_before, mode == PassMode::Compact)
         .await?;
     Ok(report)
 }
 
 /// Erases entries that were deleted while a run could still read them.
-async fn erase_ended(
+async fn erase_released(
     engine: &Engine,
     tenant: &TenantId,
     fence: Option<Fence>,
@@ -69,7 +71,7 @@ async fn erase_ended(
     let store = &engine.parts.store;
     let limit = engine.parts.policy.purge_batch_max;
     for _ in 0..BATCHES_MAX {
-        let ended = store.ended(tenant, limit).await?;
+        let ended = store.erasable_entries(tenant, limit).await?;
         report.examined += ended.len() as u64;
         if ended.is_empty() {
             return Ok(report);
@@ -82,7 +84,7 @@ async fn erase_ended(
         report.changed += committed
             .outcomes
             .iter()
-            .filter(|o| **o == Outcome::Removed)
+            .filter(|o| **o == ChangeOutcome::Removed)
             .count() as u64;
     }
     Ok(PassReport {

@@ -8,16 +8,16 @@
 //! Writes that were admitted under the old rules, here or on another node, may land behind the
 //! walk: a second walk follows once all of them must have been committed.
 
-mod beside;
+mod other_texts;
 
 use crate::archive;
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::proposals;
-use crate::registry::{Mode, PassReport};
-use crate::secrets::Rules;
-use crate::webhook::Hook;
+use crate::registry::{PassMode, PassReport};
+use crate::secrets::RedactionRules;
+use crate::webhook::WebhookRecord;
 use remem_core::event::FileRef;
 use remem_core::sabotage;
 use remem_core::{
@@ -39,14 +39,14 @@ const TIME_MS_MAX: i64 = 2_000;
 /// the next tenant's turn.
 const STEP_BYTES_MAX: usize = 256 * 1024;
 /// Version of the set of places that a walk visits. Progress of an older version starts again.
-const REACH: u64 = 2;
+const WALK_VERSION: u64 = 2;
 /// How long a request that used the rules from before a secret was set may take until it is
 /// committed or has failed.
-const SETTLED_MS: i64 = 30_000;
+const SETTLE_MS: i64 = 30_000;
 /// Number of walks that complete the work for one set of rules.
 const WALKS: u64 = 2;
 /// Kinds of records that contain texts of callers.
-const KINDS: [RecordKind; 19] = [
+const RESCANNED_KINDS: [RecordKind; 19] = [
     RecordKind::File,
     RecordKind::FileVersion,
     RecordKind::Run,
@@ -61,7 +61,7 @@ const KINDS: [RecordKind; 19] = [
     RecordKind::Prompt,
     RecordKind::Automation,
     RecordKind::ToolTrace,
-    RecordKind::Installed,
+    RecordKind::InstalledArtifact,
     RecordKind::Proposal,
     RecordKind::ProposalRevision,
     RecordKind::Gate,
@@ -69,11 +69,11 @@ const KINDS: [RecordKind; 19] = [
 ];
 /// How often a step is tried again because a record changed; then it is left to the next
 /// activation.
-const TRIES: u32 = 4;
+const STEP_TRIES: u32 = 4;
 
 /// How far the work for one set of rules has come.
 #[derive(Clone, Debug, PartialEq)]
-struct Progress {
+struct RescanProgress {
     /// Fingerprint of the rules.
     scan: u64,
     /// When this pass first saw these rules for the tenant.
@@ -81,12 +81,12 @@ struct Progress {
     /// Number of completed walks.
     walks: u64,
     /// Position in the current walk.
-    place: Place,
+    position: WalkPosition,
 }
 
 /// The position of a walk.
 #[derive(Clone, Debug, PartialEq)]
-enum Place {
+enum WalkPosition {
     Entries(Option<RowCursor>),
     /// In the kind with this index, after the record with this key.
     Records(usize, Option<String>),
@@ -98,17 +98,17 @@ enum Place {
 }
 
 /// Whether the tenant's data has not been fully checked against the current rules.
-pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let scan = engine
-        .rules(tenant)
+        .redaction_rules(tenant)
         .await?
-        .scan(engine.policy_for(tenant).await?.shapes);
+        .fingerprint_for(engine.policy_for(tenant).await?.shapes);
     let known = engine
         .parts
         .store
         .record(tenant, RecordKind::Progress, NAME)
         .await?;
-    let known = known.and_then(|record| Progress::read(&record.body));
+    let known = known.and_then(|record| RescanProgress::from_body(&record.body));
     Ok(known.is_none_or(|progress| {
         progress.scan != scan || progress.walks < sabotage!("no-second-walk", WALKS, 1)
     }))
@@ -118,21 +118,21 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
-    let result = go_on(engine, tenant, mode, fence).await;
+    let result = resume_walk(engine, tenant, mode, fence).await;
     if matches!(result, Err(EngineError::Store(_))) {
-        engine.has_work(NAME, tenant);
+        engine.notify_work(NAME, tenant);
     }
     result
 }
 
 /// Continues the walk where the last activation ended.
-async fn go_on(
+async fn resume_walk(
     engine: &Engine,
     tenant: &TenantId,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
     let Some(tenant_info) = engine.parts.directory.tenant(tenant).await? else {
@@ -144,35 +144,35 @@ async fn go_on(
         engine.now(),
         engine.now_for(tenant).await?
     );
-    let rules = engine.rules(tenant).await?;
+    let rules = engine.redaction_rules(tenant).await?;
     let policy = Policy {
         shapes: tenant_info.shapes,
         ..engine.parts.policy.clone()
     };
-    let scan = rules.scan(policy.shapes);
+    let scan = rules.fingerprint_for(policy.shapes);
     let known = engine
         .parts
         .store
         .record(tenant, RecordKind::Progress, NAME)
         .await?;
     let known = known
-        .and_then(|record| Progress::read(&record.body))
+        .and_then(|record| RescanProgress::from_body(&record.body))
         .filter(|progress| progress.scan == scan && progress.since <= begun);
-    let progress = known.unwrap_or(Progress {
+    let progress = known.unwrap_or(RescanProgress {
         scan,
         since: begun,
         walks: 0,
-        place: Place::Entries(None),
+        position: WalkPosition::Entries(None),
     });
     if progress.walks >= sabotage!("no-second-walk", WALKS, 1) {
         return Ok(PassReport::default());
     }
-    if progress.walks > 0 && begun.0 - progress.since.0 < SETTLED_MS {
-        engine.has_work(NAME, tenant);
+    if progress.walks > 0 && begun.0 - progress.since.0 < SETTLE_MS {
+        engine.notify_work(NAME, tenant);
         return Ok(PassReport::default());
     }
     let walks = progress.walks;
-    let mut walk = Walk {
+    let mut walk = RescanWalk {
         engine,
         tenant,
         mode,
@@ -192,11 +192,11 @@ async fn go_on(
             break;
         }
     }
-    if mode == Mode::DryRun {
+    if mode == PassMode::DryRun {
         return Ok(walk.report);
     }
     if walk.report.more || walk.progress.walks < sabotage!("no-second-walk", WALKS, 1) {
-        engine.has_work(NAME, tenant);
+        engine.notify_work(NAME, tenant);
     }
     if walk.report.changed > 0 {
         let now = engine.now_for(tenant).await?;
@@ -204,45 +204,46 @@ async fn go_on(
         engine
             .parts
             .store
-            .scrub(tenant, keys_before, mode == Mode::Compact)
+            .scrub(tenant, keys_before, mode == PassMode::Compact)
             .await?;
     }
     Ok(walk.report)
 }
 
 /// A walk in progress, with the rules that it applies.
-struct Walk<'a> {
+struct RescanWalk<'a> {
     engine: &'a Engine,
     tenant: &'a TenantId,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
-    rules: Arc<Rules>,
+    rules: Arc<RedactionRules>,
     policy: Policy,
-    progress: Progress,
+    progress: RescanProgress,
     report: PassReport,
 }
 
-impl Walk<'_> {
+impl RescanWalk<'_> {
     /// Does the step at the current position.
     async fn step(&mut self) -> Result<(), EngineError> {
-        match self.progress.place.clone() {
-            Place::Entries(after) => self.entries(after).await,
-            Place::Records(kind, after) => self.records(kind, after).await,
-            Place::Rules(after) => self.world_rules(after).await,
-            Place::Actions(after) => self.actions(after).await,
-            Place::Labels => {
-                let changed = self.labels().await?;
+        match self.progress.position.clone() {
+            WalkPosition::Entries(after) => self.rescan_entries(after).await,
+            WalkPosition::Records(kind, after) => self.rescan_records(kind, after).await,
+            WalkPosition::Rules(after) => self.rescan_world_rules(after).await,
+            WalkPosition::Actions(after) => self.rescan_actions(after).await,
+            WalkPosition::Labels => {
+                let changed = self.rescan_labels().await?;
                 self.progress.walks += 1;
                 let batch = self.batch().await?;
-                self.commit(batch, Place::Entries(None), changed).await
+                self.commit_step(batch, WalkPosition::Entries(None), changed)
+                    .await
             }
         }
     }
 
     /// How many of the items one step takes, at least one. In a dry run it takes all of them: since
     /// nothing is written, the same items would be read again.
-    fn fitting<T>(&self, items: &[T], bytes: impl Fn(&T) -> usize) -> usize {
-        if self.mode == Mode::DryRun {
+    fn count_fitting<T>(&self, items: &[T], bytes: impl Fn(&T) -> usize) -> usize {
+        if self.mode == PassMode::DryRun {
             return items.len();
         }
         let mut left = sabotage!("a-step-of-rescan-is-endless", STEP_BYTES_MAX, usize::MAX);
@@ -255,25 +256,25 @@ impl Walk<'_> {
     }
 
     /// Redacts a page of entries again.
-    async fn entries(&mut self, after: Option<RowCursor>) -> Result<(), EngineError> {
+    async fn rescan_entries(&mut self, after: Option<RowCursor>) -> Result<(), EngineError> {
         let store = &self.engine.parts.store;
         let mut found = store
-            .stale(
+            .entries_to_rescan(
                 self.tenant,
                 self.progress.scan,
                 after,
                 self.policy.rescan_batch_max,
             )
             .await?;
-        let fitting = self.fitting(&found.entries, bytes_of);
+        let fitting = self.count_fitting(&found.entries, bytes_of);
         // Rewritten entries are not found again, so a cut page is continued from the same position.
         let place = if fitting < found.entries.len() {
             found.entries.truncate(fitting);
-            Place::Entries(after)
+            WalkPosition::Entries(after)
         } else {
-            found
-                .next
-                .map_or(Place::Records(0, None), |next| Place::Entries(Some(next)))
+            found.next.map_or(WalkPosition::Records(0, None), |next| {
+                WalkPosition::Entries(Some(next))
+            })
         };
         self.report.examined += found.entries.len() as u64;
         let (admitted, changed) = self.readmit(found.entries).await?;
@@ -282,7 +283,7 @@ impl Walk<'_> {
             .fold(self.batch().await?, |batch, (id, admitted)| {
                 batch.rewrite(id, admitted)
             });
-        self.commit(batch, place, changed).await
+        self.commit_step(batch, place, changed).await
     }
 
     /// Admits the entries again by the rules of today. Returns them with the number of those whose
@@ -295,19 +296,23 @@ impl Walk<'_> {
         let mut changed = 0;
         let readmit = |entry: Entry| {
             let readmitted = admission.readmit(self.tenant, entry.clone());
-            changed += u64::from(differ(&entry, &readmitted));
+            changed += u64::from(is_changed(&entry, &readmitted));
             Ok::<_, EngineError>((entry.id, readmitted))
         };
         let cpu = self.engine.cpu();
         let admitted = cpu
-            .each(self.tenant, entries, cpu::of_entry, readmit)
+            .each(self.tenant, entries, cpu::entry_bytes, readmit)
             .await?;
         Ok((admitted, changed))
     }
 
     /// Redacts a page of records of one kind again.
-    async fn records(&mut self, number: usize, after: Option<String>) -> Result<(), EngineError> {
-        let known = KINDS.get(number).copied();
+    async fn rescan_records(
+        &mut self,
+        number: usize,
+        after: Option<String>,
+    ) -> Result<(), EngineError> {
+        let known = RESCANNED_KINDS.get(number).copied();
         let kind = sabotage!(
             "late-secrets-stay-in-archives",
             known,
@@ -319,13 +324,13 @@ impl Walk<'_> {
         );
         let Some(kind) = kind else {
             let batch = self.batch().await?;
-            return self.commit(batch, Place::Rules(None), 0).await;
+            return self.commit_step(batch, WalkPosition::Rules(None), 0).await;
         };
         for attempt in 1.. {
             let limit = self.policy.rescan_batch_max;
-            let mut found = if kind.is_inert() {
+            let mut found = if kind.is_under_review() {
                 self.engine
-                    .inert_to_rescan(self.tenant, kind, after.as_deref(), limit)
+                    .proposal_records_to_rescan(self.tenant, kind, after.as_deref(), limit)
                     .await?
             } else {
                 self.engine
@@ -335,27 +340,27 @@ impl Walk<'_> {
                     .await?
             };
             let is_last = found.len() < limit as usize;
-            let fitting = self.fitting(&found, |record| bytes_of_map(&record.body));
+            let fitting = self.count_fitting(&found, |record| bytes_of_map(&record.body));
             let is_last = is_last && fitting == found.len();
             found.truncate(fitting);
             let last = found
                 .last()
                 .filter(|_| !is_last)
                 .map(|last| last.key.clone());
-            let place = last.map_or(Place::Records(number + 1, None), |last| {
-                Place::Records(number, Some(last))
+            let place = last.map_or(WalkPosition::Records(number + 1, None), |last| {
+                WalkPosition::Records(number, Some(last))
             });
             let examined = found.len() as u64;
-            let found = self.changed(found).await?;
+            let found = self.records_to_rewrite(found).await?;
             let changed = found.len() as u64;
             let batch = found
                 .into_iter()
                 .fold(self.batch().await?, |batch, (record, body)| {
-                    self.rewrite(batch, record, body)
+                    self.rewrite_record(batch, record, body)
                 });
-            match self.commit(batch, place, changed).await {
+            match self.commit_step(batch, place, changed).await {
                 // One of the records was changed in the meantime: read the page again.
-                Err(EngineError::Store(StoreError::Conflict)) if attempt < TRIES => {}
+                Err(EngineError::Store(StoreError::Conflict)) if attempt < STEP_TRIES => {}
                 other => {
                     self.report.examined += examined;
                     return other;
@@ -366,7 +371,7 @@ impl Walk<'_> {
     }
 
     /// The records that redaction by the rules of today changes, with their new bodies.
-    async fn changed(
+    async fn records_to_rewrite(
         &self,
         mut records: Vec<Record>,
     ) -> Result<Vec<(Record, RecordBody)>, EngineError> {
@@ -378,23 +383,23 @@ impl Walk<'_> {
         });
         // A webhook's record holds a sealed secret, which must stay as it is.
         let clean = |record: &Record| match record.kind {
-            RecordKind::Webhook => Hook::read(record)
+            RecordKind::Webhook => WebhookRecord::from_record(record)
                 .map(|hook| hook.body(&self.policy, &self.rules, Timestamp(0)))
                 .filter(|_| sabotage!("late-secrets-stay-in-tags-of-webhooks", true, false)),
-            _ => Some(admission.record(record.body.clone())),
+            _ => Some(admission.redact_record(record.body.clone())),
         };
         // An archive is named by its bytes and an artifact by their hash, so a redacted one cannot
         // take their place: the text is erased.
         let final_body = |body, record: &Record| match record.kind {
-            RecordKind::Archive => archive::erased(&admission),
-            _ => proposals::erased(&admission, record).unwrap_or(body),
+            RecordKind::Archive => archive::erased_archive(&admission),
+            _ => proposals::erased_artifact(&admission, record).unwrap_or(body),
         };
         let rewrite = |record: Record| {
             let body = clean(&record).filter(|body| *body.map() != record.body);
             let body = body.map(|body| final_body(body, &record));
             Ok::<_, EngineError>(body.map(|body| (record, body)))
         };
-        let bytes = |record: &Record| cpu::of_map(&record.body);
+        let bytes = |record: &Record| cpu::map_bytes(&record.body);
         let cpu = self.engine.cpu();
         let rewritten = cpu.each(self.tenant, records, bytes, rewrite).await?;
         Ok(rewritten.into_iter().flatten().collect())
@@ -402,20 +407,20 @@ impl Walk<'_> {
 
     /// Adds a rewritten record to a batch. A file also gets a new version and an event: a writer
     /// that holds the old version must not overwrite the new one unawares.
-    fn rewrite(&self, batch: Batch, record: Record, body: RecordBody) -> Batch {
+    fn rewrite_record(&self, batch: Batch, record: Record, body: RecordBody) -> Batch {
         let version = Precondition::Version(record.version);
-        let batch = batch.set_tied(
+        let batch = batch.set_record_with_ties(
             record.kind,
             record.key.clone(),
             version,
             body.clone(),
-            record.ties,
+            record.links,
         );
         if record.kind != RecordKind::File {
             return batch;
         }
         let version = record.version + 1;
-        let batch = self.engine.keep_version(batch, &record.key, version, body);
+        let batch = self.engine.add_version(batch, &record.key, version, body);
         batch.emit(EventBody::WorkspaceUpdated(FileRef {
             path: record.key,
             version,
@@ -429,22 +434,22 @@ impl Walk<'_> {
     }
 
     /// Commits changes together with the position that was reached.
-    async fn commit(
+    async fn commit_step(
         &mut self,
         batch: Batch,
-        place: Place,
+        place: WalkPosition,
         changed: u64,
     ) -> Result<(), EngineError> {
-        let reached = Progress {
-            place,
+        let reached = RescanProgress {
+            position: place,
             ..self.progress.clone()
         };
-        if self.mode != Mode::DryRun {
-            let with_progress = batch.set(
+        if self.mode != PassMode::DryRun {
+            let with_progress = batch.set_record(
                 RecordKind::Progress,
                 NAME.to_owned(),
                 Precondition::None,
-                reached.written(),
+                reached.to_body(),
             );
             self.engine.parts.store.commit(with_progress).await?;
         }
@@ -476,18 +481,18 @@ fn bytes_of_value(value: &Value) -> usize {
 }
 
 /// Whether redaction changed the text, tags, metadata or names of an entry.
-fn differ(entry: &Entry, anew: &Admitted) -> bool {
+fn is_changed(entry: &Entry, anew: &Admitted) -> bool {
     let metadata = anew
         .metadata()
         .and_then(|text| serde_json::from_str(text).ok());
     entry.content != anew.content()
         || !entry.tags.iter().map(String::as_str).eq(anew.tags())
         || entry.metadata != metadata
-        || names(&entry.facets) != names(anew.facets())
+        || facet_names(&entry.facets) != facet_names(anew.facets())
 }
 
 /// The names in an entry's facets that callers chose.
-fn names(facets: &Facets) -> (&WorldId, Option<&str>, Option<&InteractionId>) {
+fn facet_names(facets: &Facets) -> (&WorldId, Option<&str>, Option<&InteractionId>) {
     (
         &facets.world,
         facets.slot.as_deref(),
@@ -495,11 +500,11 @@ fn names(facets: &Facets) -> (&WorldId, Option<&str>, Option<&InteractionId>) {
     )
 }
 
-impl Progress {
-    fn read(body: &Map<String, Value>) -> Option<Progress> {
+impl RescanProgress {
+    fn from_body(body: &Map<String, Value>) -> Option<RescanProgress> {
         let text = |name: &str| body.get(name).and_then(Value::as_str);
         let number = |name: &str| body.get(name).and_then(Value::as_i64);
-        if number("reach") != Some(REACH.cast_signed()) {
+        if number("reach") != Some(WALK_VERSION.cast_signed()) {
             return None;
         }
         let row = || number("row").map(|row| RowCursor(number("scope").unwrap_or(0), row));
@@ -508,46 +513,46 @@ impl Progress {
             Some((world, RuleId::parse(text("after")?)?))
         };
         let place = match (number("kind"), text("place")) {
-            (Some(kind), _) => Place::Records(
+            (Some(kind), _) => WalkPosition::Records(
                 usize::try_from(kind).ok()?,
                 text("after").map(str::to_owned),
             ),
-            (None, Some("rules")) => Place::Rules(rule()),
-            (None, Some("actions")) => Place::Actions(row()),
-            (None, Some("labels")) => Place::Labels,
-            (None, _) => Place::Entries(row()),
+            (None, Some("rules")) => WalkPosition::Rules(rule()),
+            (None, Some("actions")) => WalkPosition::Actions(row()),
+            (None, Some("labels")) => WalkPosition::Labels,
+            (None, _) => WalkPosition::Entries(row()),
         };
         let walks = u64::try_from(number("walks")?).ok()?;
-        Some(Progress {
+        Some(RescanProgress {
             scan: u64::from_str_radix(text("scan")?, 16).ok()?,
             since: Timestamp(number("since")?),
             walks,
-            place,
+            position: place,
         })
     }
 
     /// The body of the progress record. It is stored without redaction: its ids and numbers are the
     /// host's own, and some look like secrets to a strict detector.
-    fn written(&self) -> RecordBody {
-        let mut body = json!({"scan": format!("{:016x}", self.scan), "since": self.since.0, "walks": self.walks, "reach": REACH});
-        if let Place::Entries(Some(RowCursor(scope, row)))
-        | Place::Actions(Some(RowCursor(scope, row))) = &self.place
+    fn to_body(&self) -> RecordBody {
+        let mut body = json!({"scan": format!("{:016x}", self.scan), "since": self.since.0, "walks": self.walks, "reach": WALK_VERSION});
+        if let WalkPosition::Entries(Some(RowCursor(scope, row)))
+        | WalkPosition::Actions(Some(RowCursor(scope, row))) = &self.position
         {
             body["scope"] = json!(scope);
             body["row"] = json!(row);
         }
-        match &self.place {
-            Place::Entries(_) => {}
-            Place::Actions(_) => body["place"] = json!("actions"),
-            Place::Labels => body["place"] = json!("labels"),
-            Place::Rules(after) => {
+        match &self.position {
+            WalkPosition::Entries(_) => {}
+            WalkPosition::Actions(_) => body["place"] = json!("actions"),
+            WalkPosition::Labels => body["place"] = json!("labels"),
+            WalkPosition::Rules(after) => {
                 body["place"] = json!("rules");
                 if let Some((world, id)) = after {
                     body["world"] = json!(world.as_str());
                     body["after"] = json!(id.as_str());
                 }
             }
-            Place::Records(kind, after) => {
+            WalkPosition::Records(kind, after) => {
                 body["kind"] = json!(kind);
                 body["after"] = json!(after);
             }
@@ -559,10 +564,10 @@ impl Progress {
         let admission = Admission {
             policy: &policy,
             redactor: &Redactor::empty(),
-            scan: 0,
+            redaction_fingerprint: 0,
             now: Timestamp(0),
         };
-        admission.record(body.as_object().cloned().unwrap_or_default())
+        admission.redact_record(body.as_object().cloned().unwrap_or_default())
     }
 }
 
@@ -573,25 +578,28 @@ mod tests {
     #[test]
     fn progress_is_read_as_it_was_written() {
         let places = [
-            Place::Entries(None),
-            Place::Entries(Some(RowCursor(3, 12_345_678))),
-            Place::Records(0, None),
-            Place::Records(3, Some("run_1/000".to_owned())),
-            Place::Rules(None),
-            Place::Rules(WorldId::parse("w").zip(RuleId::parse("r"))),
-            Place::Actions(None),
-            Place::Actions(Some(RowCursor(3, 12_345_678))),
-            Place::Labels,
+            WalkPosition::Entries(None),
+            WalkPosition::Entries(Some(RowCursor(3, 12_345_678))),
+            WalkPosition::Records(0, None),
+            WalkPosition::Records(3, Some("run_1/000".to_owned())),
+            WalkPosition::Rules(None),
+            WalkPosition::Rules(WorldId::parse("w").zip(RuleId::parse("r"))),
+            WalkPosition::Actions(None),
+            WalkPosition::Actions(Some(RowCursor(3, 12_345_678))),
+            WalkPosition::Labels,
         ];
         for place in places {
-            let progress = Progress {
+            let progress = RescanProgress {
                 scan: u64::MAX - 5,
                 since: Timestamp(1_700_000_000_000),
                 walks: 1,
-                place,
+                position: place,
             };
-            assert_eq!(Progress::read(progress.written().map()), Some(progress));
+            assert_eq!(
+                RescanProgress::from_body(progress.to_body().map()),
+                Some(progress)
+            );
         }
-        assert_eq!(Progress::read(&Map::new()), None);
+        assert_eq!(RescanProgress::from_body(&Map::new()), None);
     }
 }

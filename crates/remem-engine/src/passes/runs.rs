@@ -5,8 +5,8 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::registry::{Mode, PassReport};
-use crate::runs::{self, Turn};
+use crate::registry::{PassMode, PassReport};
+use crate::runs::{self, QueuedRun};
 use remem_core::event::Fault;
 use remem_core::{Batch, Fence, Precondition, RecordKind, RunId, RunState, TenantId, Timestamp};
 use remem_store::Snapshot;
@@ -14,12 +14,12 @@ use remem_store::Snapshot;
 /// The name in `PASSES`.
 const NAME: &str = "runs";
 /// Ended runs deleted by one activation, at most.
-const FORGET_MAX: u32 = 200;
+const DELETE_MAX: u32 = 200;
 /// Limit for reading the records of one run's reads: more than a run can have.
 const READS_MAX: u32 = 100_000;
 
 /// Whether there is an open snapshot, or a run that can be deleted.
-pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let oldest = engine
         .parts
         .store
@@ -37,28 +37,29 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
     let now = engine.now_for(tenant).await?;
     let mut report = PassReport::default();
     for snapshot in engine.parts.store.snapshots(tenant).await? {
         report.examined += 1;
-        if !engine.runs.has(tenant, &snapshot.run) {
-            report.changed += u64::from(take_up(engine, tenant, &snapshot, now, mode).await?);
+        if !engine.run_queue.is_active(tenant, &snapshot.run) {
+            report.changed +=
+                u64::from(process_snapshot(engine, tenant, &snapshot, now, mode).await?);
         }
     }
-    forget(engine, tenant, now, mode, fence, report).await
+    delete_old_runs(engine, tenant, now, mode, fence, report).await
 }
 
 /// Handles an open snapshot: releases it if its run has ended, and otherwise resumes a stalled run
 /// or ends one that took too long. Returns whether there was something to do.
-async fn take_up(
+async fn process_snapshot(
     engine: &Engine,
     tenant: &TenantId,
     snapshot: &Snapshot,
     now: Timestamp,
-    mode: Mode,
+    mode: PassMode,
 ) -> Result<bool, EngineError> {
     let policy = &engine.parts.policy;
     let Some(record) = engine
@@ -67,7 +68,7 @@ async fn take_up(
         .record(tenant, RecordKind::Run, snapshot.run.as_str())
         .await?
     else {
-        return let_go(engine, tenant, &snapshot.run, now, mode).await;
+        return release_snapshot(engine, tenant, &snapshot.run, now, mode).await;
     };
     let stalled_since = record.at;
     let state = RunState::from_map(record.body);
@@ -75,16 +76,16 @@ async fn take_up(
         .as_ref()
         .is_none_or(|state| state.status.is_terminal())
     {
-        return let_go(engine, tenant, &snapshot.run, now, mode).await;
+        return release_snapshot(engine, tenant, &snapshot.run, now, mode).await;
     }
     let parent = state.and_then(|state| state.parent);
     if stalled_since.plus_ms(policy.run_stall_ms) > now
-        || has_parent_that_goes_on(engine, tenant, parent.as_deref()).await?
+        || has_open_parent(engine, tenant, parent.as_deref()).await?
     {
-        engine.passes.again(NAME, tenant); // another process may be executing it, or has stopped
+        engine.pass_log.mark_pending(NAME, tenant); // another process may be executing it, or has stopped
         return Ok(false);
     }
-    if mode == Mode::DryRun {
+    if mode == PassMode::DryRun {
         return Ok(true);
     }
     if parent.is_some() {
@@ -92,18 +93,18 @@ async fn take_up(
             code: "parent_ended".to_owned(),
             message: "the run that started this one has ended".to_owned(),
         };
-        runs::give_up(engine, tenant, &snapshot.run, fault).await?;
+        runs::fail_run(engine, tenant, &snapshot.run, fault).await?;
     } else if snapshot.at.plus_ms(policy.run_duration_ms_max) < now {
         let fault = Fault {
             code: "run_timeout".to_owned(),
             message: "the run took longer than this host allows".to_owned(),
         };
-        runs::give_up(engine, tenant, &snapshot.run, fault).await?;
+        runs::fail_run(engine, tenant, &snapshot.run, fault).await?;
     } else {
-        engine.runs.push(Turn {
+        engine.run_queue.push(QueuedRun {
             tenant: tenant.clone(),
             run: snapshot.run.clone(),
-            fresh: None,
+            loaded: None,
         });
     }
     Ok(true)
@@ -111,7 +112,7 @@ async fn take_up(
 
 /// Whether the run is a part of another run that has not ended: it is executed together with that
 /// one.
-async fn has_parent_that_goes_on(
+async fn has_open_parent(
     engine: &Engine,
     tenant: &TenantId,
     parent: Option<&str>,
@@ -126,21 +127,21 @@ async fn has_parent_that_goes_on(
 }
 
 /// Releases a snapshot whose run has ended or is gone.
-async fn let_go(
+async fn release_snapshot(
     engine: &Engine,
     tenant: &TenantId,
     run: &RunId,
     now: Timestamp,
-    mode: Mode,
+    mode: PassMode,
 ) -> Result<bool, EngineError> {
-    if mode != Mode::DryRun {
+    if mode != PassMode::DryRun {
         engine
             .parts
             .store
             .commit(
                 Batch::new(tenant.clone(), now)
                     .in_run(run.clone())
-                    .release(),
+                    .release_snapshot(),
             )
             .await?;
     }
@@ -149,11 +150,11 @@ async fn let_go(
 
 /// Deletes runs whose retention has ended, with the records of their reads. Keys of runs sort by
 /// time, so the first run that is too young ends the search.
-async fn forget(
+async fn delete_old_runs(
     engine: &Engine,
     tenant: &TenantId,
     now: Timestamp,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
     mut report: PassReport,
 ) -> Result<PassReport, EngineError> {
@@ -161,9 +162,9 @@ async fn forget(
     let policy = &engine.parts.policy;
     let oldest = now.plus_ms(-policy.run_retention_ms);
     let runs = store
-        .records(tenant, RecordKind::Run, "", None, FORGET_MAX)
+        .records(tenant, RecordKind::Run, "", None, DELETE_MAX)
         .await?;
-    let full = runs.len() as u32 == FORGET_MAX;
+    let full = runs.len() as u32 == DELETE_MAX;
     for record in runs {
         let ended = RunState::from_map(record.body).and_then(|state| state.completed_at);
         if record.at > oldest {
@@ -173,7 +174,7 @@ async fn forget(
             continue;
         }
         report.changed += 1;
-        if mode == Mode::DryRun {
+        if mode == PassMode::DryRun {
             continue;
         }
         let reads = store
@@ -186,13 +187,13 @@ async fn forget(
             )
             .await?;
         let batch = Batch::new(tenant.clone(), now).fenced(fence.clone());
-        let batch = batch.unset(
+        let batch = batch.delete_record(
             RecordKind::Run,
             record.key,
             Precondition::Version(record.version),
         );
         let batch = reads.into_iter().fold(batch, |batch, read| {
-            batch.unset(RecordKind::RunRead, read.key, Precondition::None)
+            batch.delete_record(RecordKind::RunRead, read.key, Precondition::None)
         });
         store.commit(batch).await?;
     }

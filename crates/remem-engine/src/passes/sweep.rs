@@ -4,38 +4,38 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::registry::{Mode, PassReport};
+use crate::registry::{PassMode, PassReport};
 use remem_core::sabotage;
 use remem_core::{Actor, Batch, Fence, MemoryRef, TenantId, Timestamp};
-use remem_store::{Faded, Outcome, RetentionState};
+use remem_store::{ChangeOutcome, EndedStatement, RetentionState};
 
 /// The name in `PASSES`.
 pub(crate) const NAME: &str = "sweep";
 /// Transactions of one activation, at most.
 const BATCHES_MAX: u32 = 40;
 /// Statements read with one query, and erased in one transaction at most.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 
 /// Whether there are statements whose text is to be erased. (Orphaned entries are counted when the
 /// pass runs for another reason.)
-pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let now = engine.now_for(tenant).await?;
     Ok(!engine
         .parts
         .store
-        .faded(tenant, oldest(engine, now), None, 1)
+        .ended_statements(tenant, latest_cutoff(engine, now), None, 1)
         .await?
         .is_empty())
 }
 
 /// The latest cutoff of all profiles, by the shortest retention. Each memory's own cutoff is
 /// applied below.
-fn oldest(engine: &Engine, now: Timestamp) -> Timestamp {
+fn latest_cutoff(engine: &Engine, now: Timestamp) -> Timestamp {
     let shortest = engine
         .parts
         .profiles
         .all()
-        .map(|(_, profile)| profile.strip_after_ms)
+        .map(|(_, profile)| profile.history_retention_ms)
         .min()
         .unwrap_or(i64::MAX);
     now.plus_ms(-shortest)
@@ -45,7 +45,7 @@ fn oldest(engine: &Engine, now: Timestamp) -> Timestamp {
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
-    mode: Mode,
+    mode: PassMode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
     let now = engine.now_for(tenant).await?;
@@ -56,7 +56,7 @@ pub async fn run(
         let page = engine
             .parts
             .store
-            .faded(tenant, oldest(engine, now), after, PAGE)
+            .ended_statements(tenant, latest_cutoff(engine, now), after, PAGE_SIZE)
             .await?;
         let Some(last) = page.last() else { break };
         // The statements of a memory with a longer retention stay; continue after them, so that
@@ -67,45 +67,51 @@ pub async fn run(
             Some((Timestamp(i64::MAX), last.row))
         );
         report.examined += page.len() as u64;
-        let ended: Vec<(Faded, Timestamp)> = page
+        let ended: Vec<(EndedStatement, Timestamp)> = page
             .into_iter()
             .map(|faded| {
-                let cutoff = kept_since(engine, &faded.memory_ref, now);
+                let cutoff = strip_cutoff(engine, &faded.memory_ref, now);
                 (faded, cutoff)
             })
             .filter(|(faded, cutoff)| faded.ended_at < *cutoff)
             .collect();
-        if mode == Mode::DryRun {
+        if mode == PassMode::DryRun {
             report.changed += ended.len() as u64;
         } else if !ended.is_empty() {
-            report.changed += strip(engine, tenant, ended, now, fence.clone()).await?;
+            report.changed += erase_texts(engine, tenant, ended, now, fence.clone()).await?;
             batches += 1;
         }
-        report.more = batches == BATCHES_MAX || engine.passes.is_stopping();
+        report.more = batches == BATCHES_MAX || engine.pass_log.is_stopping();
     }
     count_orphans(engine, tenant).await?;
     Ok(report)
 }
 
 /// The cutoff of a memory: texts of statements that ceased to be true before it are erased.
-fn kept_since(engine: &Engine, memory_ref: &MemoryRef, now: Timestamp) -> Timestamp {
-    now.plus_ms(-engine.parts.profiles.of(memory_ref).strip_after_ms)
+fn strip_cutoff(engine: &Engine, memory_ref: &MemoryRef, now: Timestamp) -> Timestamp {
+    now.plus_ms(
+        -engine
+            .parts
+            .profiles
+            .for_memory(memory_ref)
+            .history_retention_ms,
+    )
 }
 
 /// Erases these texts in one transaction, and returns how many were erased.
-async fn strip(
+async fn erase_texts(
     engine: &Engine,
     tenant: &TenantId,
-    ended: Vec<(Faded, Timestamp)>,
+    ended: Vec<(EndedStatement, Timestamp)>,
     now: Timestamp,
     fence: Option<Fence>,
 ) -> Result<u64, EngineError> {
     let batch = Batch::new(tenant.clone(), now).fenced(fence);
     let batch = ended.into_iter().fold(batch, |batch, (faded, cutoff)| {
-        batch.strip(faded.memory_ref, faded.id, cutoff)
+        batch.erase_history(faded.memory_ref, faded.id, cutoff)
     });
     let outcomes = engine.parts.store.commit(batch).await?.outcomes;
-    let removed = |outcome: &&Outcome| **outcome == Outcome::Removed;
+    let removed = |outcome: &&ChangeOutcome| **outcome == ChangeOutcome::Removed;
     Ok(outcomes.iter().filter(removed).count() as u64)
 }
 
@@ -114,7 +120,7 @@ async fn count_orphans(engine: &Engine, tenant: &TenantId) -> Result<(), EngineE
     let counts = engine
         .parts
         .store
-        .retention(tenant, &Actor::Host, None)
+        .retention_counts(tenant, &Actor::Host, None)
         .await?;
     let orphans: u64 = counts
         .iter()

@@ -1,8 +1,8 @@
 //! Who may decide about a proposal. Whatever is not clearly allowed is denied. Every decision emits
 //! an event: allowed ones in the commit that they allow, denied ones in a commit of their own.
 
-use super::record::Proposal;
-use super::{ProposalError, Settings};
+use super::record::ProposalRecord;
+use super::{ProposalError, ProposalSettings};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -12,76 +12,80 @@ use remem_core::{Batch, EventBody, Permission, permission};
 
 /// A decision that a caller wants to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum AuthorizedAction {
     Apply,
     Approve,
     Override,
 }
 
-impl Action {
+impl AuthorizedAction {
     /// The name in events.
     fn as_str(self) -> &'static str {
         match self {
-            Action::Apply => "proposal.apply",
-            Action::Approve => "proposal.approve",
-            Action::Override => "proposal.override",
+            AuthorizedAction::Apply => "proposal.apply",
+            AuthorizedAction::Approve => "proposal.approve",
+            AuthorizedAction::Override => "proposal.override",
         }
     }
 
     /// The permission that the decision needs.
     fn permission(self) -> Permission {
         match self {
-            Action::Apply | Action::Approve => Permission::ProposalsApply,
-            Action::Override => Permission::ProposalsOverride,
+            AuthorizedAction::Apply | AuthorizedAction::Approve => Permission::ProposalsApply,
+            AuthorizedAction::Override => Permission::ProposalsOverride,
         }
     }
 }
 
 /// Why a decision is denied.
-enum Why {
+enum Denial {
     Scope(Permission),
     Rule(&'static str),
 }
 
 /// Checks the rules for a decision, without side effects.
-fn judge(
+fn check_authority(
     caller: &Caller,
-    settings: &Settings,
-    proposal: &Proposal,
-    action: Action,
-) -> Result<(), Why> {
+    settings: &ProposalSettings,
+    proposal: &ProposalRecord,
+    action: AuthorizedAction,
+) -> Result<(), Denial> {
     if sabotage!(
         "anybody-applies-proposals",
-        !caller.may(action.permission()),
+        !caller.has_permission(action.permission()),
         false
     ) {
-        return Err(Why::Scope(action.permission()));
+        return Err(Denial::Scope(action.permission()));
     }
     if let Some(scope) = &settings.required_scope {
-        let scope: Permission = scope.parse().map_err(|_| Why::Rule("unknown-scope"))?;
-        if !caller.may(scope) {
-            return Err(Why::Scope(scope));
+        let scope: Permission = scope.parse().map_err(|_| Denial::Rule("unknown-scope"))?;
+        if !caller.has_permission(scope) {
+            return Err(Denial::Scope(scope));
         }
     }
     if let Some(role) = &settings.required_role {
         let needed = sabotage!(
             "an-unknown-role-lets-everybody-pass",
-            permission::role(role).ok_or(Why::Rule("unknown-role"))?,
-            permission::role(role).unwrap_or_default()
+            permission::role_permissions(role).ok_or(Denial::Rule("unknown-role"))?,
+            permission::role_permissions(role).unwrap_or_default()
         );
-        if !needed.iter().all(|permission| caller.may(*permission)) {
-            return Err(Why::Rule("role-missing"));
+        if !needed
+            .iter()
+            .all(|permission| caller.has_permission(*permission))
+        {
+            return Err(Denial::Rule("role-missing"));
         }
     }
     if sabotage!(
         "one-approves-one-s-own-proposal",
-        action != Action::Apply && proposal.is_of(caller.principal().as_str()),
+        action != AuthorizedAction::Apply
+            && proposal.is_submitted_or_written_by(caller.principal().as_str()),
         false
     ) {
-        return Err(Why::Rule("own-proposal"));
+        return Err(Denial::Rule("own-proposal"));
     }
-    if action == Action::Override && !settings.override_bypasses_quorum {
-        return Err(Why::Rule("override-off"));
+    if action == AuthorizedAction::Override && !settings.override_bypasses_quorum {
+        return Err(Denial::Rule("override-off"));
     }
     Ok(())
 }
@@ -92,24 +96,26 @@ impl Engine {
     pub(super) async fn authorize(
         &self,
         caller: &Caller,
-        proposal: &Proposal,
-        action: Action,
+        proposal: &ProposalRecord,
+        action: AuthorizedAction,
     ) -> Result<(), EngineError> {
-        let Err(denial) = judge(caller, &self.parts.proposals, proposal, action) else {
+        let Err(denial) = check_authority(caller, &self.parts.proposal_settings, proposal, action)
+        else {
             return Ok(());
         };
         let (reason, error) = match denial {
-            Why::Scope(permission) => ("scope-missing", EngineError::Forbidden(permission)),
-            Why::Rule(reason) => (reason, ProposalError::Denied(reason).into()),
+            Denial::Scope(permission) => ("scope-missing", EngineError::Forbidden(permission)),
+            Denial::Rule(reason) => (reason, ProposalError::Denied(reason).into()),
         };
         let now = self.now_for(caller.tenant()).await?;
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let batch =
+            Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
         let recorded = self
             .parts
             .store
             .commit(sabotage!(
                 "a-denial-leaves-no-trace",
-                batch.emit(decided(caller, proposal, action, Some(reason))),
+                batch.emit(decision_event(caller, proposal, action, Some(reason))),
                 batch
             ))
             .await;
@@ -121,10 +127,10 @@ impl Engine {
 }
 
 /// The event of a decision: denied if there is a reason, allowed otherwise.
-fn decided(
+fn decision_event(
     caller: &Caller,
-    proposal: &Proposal,
-    action: Action,
+    proposal: &ProposalRecord,
+    action: AuthorizedAction,
     reason: Option<&str>,
 ) -> EventBody {
     EventBody::AuthorizationDecided(AuthorizationDecided {
@@ -137,6 +143,10 @@ fn decided(
 }
 
 /// The event of a decision that is allowed.
-pub(super) fn allowed(caller: &Caller, proposal: &Proposal, action: Action) -> EventBody {
-    decided(caller, proposal, action, None)
+pub(super) fn allowed_event(
+    caller: &Caller,
+    proposal: &ProposalRecord,
+    action: AuthorizedAction,
+) -> EventBody {
+    decision_event(caller, proposal, action, None)
 }

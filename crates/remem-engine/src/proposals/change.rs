@@ -2,15 +2,15 @@
 //! condition that the proposal is unchanged, and closes the approval gate of a revision that is no
 //! longer current.
 
-use super::gate::{Gate, GateState};
-use super::manage::{busy, settled};
-use super::record::{Proposal, Shown, revision_body, revision_key};
-use super::{ProposalError, TRIES};
+use super::gate::{ApprovalGate, GateState};
+use super::manage::{too_many_conflicts, unless_conflict};
+use super::record::{ProposalRecord, ProposalView, revision_body, revision_key};
+use super::{COMMIT_TRIES, ProposalError};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::event::ApprovalEnded;
-use remem_core::proposal::{State, Step};
+use remem_core::proposal::{ProposalAction, ProposalState};
 use remem_core::{
     Batch, EventBody, Permission, Precondition, RecordKind, Rejection, TenantId, Timestamp,
 };
@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 /// The changes of a revision.
 #[derive(Clone, Default)]
-pub struct Revise {
+pub struct ProposalChanges {
     /// A title that replaces the old one.
     pub title: Option<String>,
     /// A rationale that replaces the old one.
@@ -32,7 +32,7 @@ pub struct Revise {
 }
 
 // Prints no text that a caller wrote.
-impl std::fmt::Debug for Revise {
+impl std::fmt::Debug for ProposalChanges {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Revise")
             .field("expected", &self.expected)
@@ -46,8 +46,8 @@ impl Engine {
         &self,
         caller: &Caller,
         id: &str,
-        revise: Revise,
-    ) -> Result<Shown, EngineError> {
+        revise: ProposalChanges,
+    ) -> Result<ProposalView, EngineError> {
         caller.require(Permission::ProposalsWrite)?;
         if revise.title.is_none() && revise.rationale.is_none() && revise.artifact.is_none() {
             return Err(Rejection::Invalid {
@@ -56,13 +56,15 @@ impl Engine {
             }
             .into());
         }
-        for _ in 0..TRIES {
-            if let Some(result) = settled(self.revise_once(caller, id, revise.clone()).await) {
+        for _ in 0..COMMIT_TRIES {
+            if let Some(result) =
+                unless_conflict(self.revise_once(caller, id, revise.clone()).await)
+            {
                 result?;
-                return self.reread(caller, id).await;
+                return self.reload_proposal(caller, id).await;
             }
         }
-        busy()
+        too_many_conflicts()
     }
 
     /// One attempt to revise; conflicts with concurrent changes of the proposal.
@@ -70,13 +72,13 @@ impl Engine {
         &self,
         caller: &Caller,
         id: &str,
-        revise: Revise,
+        revise: ProposalChanges,
     ) -> Result<(), EngineError> {
         let tenant = caller.tenant();
         let policy = self.policy_of(caller);
         let proposal = self.find_proposal(tenant, id).await?;
-        let state = step(&proposal, Step::Revise)?;
-        is_seen(&proposal, revise.expected.as_deref())?;
+        let state = state_after(&proposal, ProposalAction::Revise)?;
+        check_artifact_hash(&proposal, revise.expected.as_deref())?;
         let limit = policy.proposal_revisions_max;
         let actual = proposal.revision + 1;
         if actual > limit {
@@ -92,28 +94,28 @@ impl Engine {
             Some(artifact) => artifact,
             None => self
                 .parts
-                .review
+                .proposal_store
                 .artifact(tenant, &proposal)
                 .await?
                 .ok_or(ProposalError::HoldsSecret)?
-                .map(),
+                .to_map(),
         };
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let now = self.now_for(tenant).await?;
         let title = revise.title.or(proposal.title.clone());
         let rationale = revise.rationale.or(proposal.rationale.clone());
         let admission = rules.admission(&policy, now);
         let draft = self
-            .written(tenant, &admission, (title, rationale), artifact)
+            .to_canonical(tenant, &admission, (title, rationale), artifact)
             .await?;
         let author = caller.principal().as_str();
-        let next = Proposal {
+        let next = ProposalRecord {
             state,
             title: draft.title,
             rationale: draft.rationale,
             author: Some(author.to_owned()),
             duplicate_of: self
-                .repeats(tenant, proposal.kind, &draft.artifact, Some(&proposal.id))
+                .find_duplicate(tenant, proposal.kind, &draft.artifact, Some(&proposal.id))
                 .await?,
             revision: actual,
             sha256: draft.artifact.sha256().to_owned(),
@@ -122,7 +124,7 @@ impl Engine {
         };
         let key = revision_key(&next.id, next.revision);
         let body = revision_body(&draft.artifact, Some(author), now);
-        let batch = changing(caller, &proposal, &next, now).set(
+        let batch = change_batch(caller, &proposal, &next, now).set_record(
             RecordKind::ProposalRevision,
             key,
             Precondition::Absent,
@@ -130,23 +132,33 @@ impl Engine {
         );
         // Approvals of the earlier revision do not hold for this one.
         let (batch, _) = self
-            .ending_gate(batch, tenant, &proposal, GateState::Void, None)
+            .end_gate(batch, tenant, &proposal, GateState::Void, None)
             .await?;
         self.parts
             .store
-            .commit(batch.emit(EventBody::ProposalRevised(next.told())))
+            .commit(batch.emit(EventBody::ProposalRevised(next.to_ref())))
             .await?;
         Ok(())
     }
 
     /// Rejects a proposal; the same artifact is not proposed by the host again.
-    pub async fn reject_proposal(&self, caller: &Caller, id: &str) -> Result<Shown, EngineError> {
-        self.close_proposal(caller, id, Step::Reject).await
+    pub async fn reject_proposal(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<ProposalView, EngineError> {
+        self.close_proposal(caller, id, ProposalAction::Reject)
+            .await
     }
 
     /// Archives a proposal, without a decision about it.
-    pub async fn archive_proposal(&self, caller: &Caller, id: &str) -> Result<Shown, EngineError> {
-        self.close_proposal(caller, id, Step::Archive).await
+    pub async fn archive_proposal(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<ProposalView, EngineError> {
+        self.close_proposal(caller, id, ProposalAction::Archive)
+            .await
     }
 
     /// Rejects or archives a proposal.
@@ -154,16 +166,16 @@ impl Engine {
         &self,
         caller: &Caller,
         id: &str,
-        closing: Step,
-    ) -> Result<Shown, EngineError> {
+        closing: ProposalAction,
+    ) -> Result<ProposalView, EngineError> {
         caller.require(Permission::ProposalsWrite)?;
-        for _ in 0..TRIES {
-            if let Some(result) = settled(self.close_once(caller, id, closing).await) {
+        for _ in 0..COMMIT_TRIES {
+            if let Some(result) = unless_conflict(self.close_once(caller, id, closing).await) {
                 result?;
-                return self.reread(caller, id).await;
+                return self.reload_proposal(caller, id).await;
             }
         }
-        busy()
+        too_many_conflicts()
     }
 
     /// One attempt to reject or archive; conflicts with concurrent changes of the proposal.
@@ -171,65 +183,65 @@ impl Engine {
         &self,
         caller: &Caller,
         id: &str,
-        closing: Step,
+        closing: ProposalAction,
     ) -> Result<(), EngineError> {
         let tenant = caller.tenant();
         let proposal = self.find_proposal(tenant, id).await?;
         let now = self.now_for(tenant).await?;
-        let next = Proposal {
-            state: step(&proposal, closing)?,
+        let next = ProposalRecord {
+            state: state_after(&proposal, closing)?,
             updated_at: now,
             ..proposal.clone()
         };
-        let batch = changing(caller, &proposal, &next, now);
+        let batch = change_batch(caller, &proposal, &next, now);
         let who = Some(caller.principal().as_str());
-        let (batch, event) = if closing == Step::Reject {
+        let (batch, event) = if closing == ProposalAction::Reject {
             let (mut batch, gate) = self
-                .ending_gate(batch, tenant, &proposal, GateState::Rejected, who)
+                .end_gate(batch, tenant, &proposal, GateState::Rejected, who)
                 .await?;
             if let Some(gate) = gate {
-                batch = batch.emit(EventBody::ApprovalRejected(ended(
+                batch = batch.emit(EventBody::ApprovalRejected(approval_ended(
                     &gate,
                     caller.principal().as_str(),
                     "rejected",
                 )));
             }
-            (batch, EventBody::ProposalRejected(next.told()))
+            (batch, EventBody::ProposalRejected(next.to_ref()))
         } else {
             let (batch, _) = self
-                .ending_gate(batch, tenant, &proposal, GateState::Void, who)
+                .end_gate(batch, tenant, &proposal, GateState::Void, who)
                 .await?;
-            (batch, EventBody::ProposalArchived(next.told()))
+            (batch, EventBody::ProposalArchived(next.to_ref()))
         };
         self.parts.store.commit(batch.emit(event)).await?;
         Ok(())
     }
 
     /// Adds the end of a proposal's open gate to a batch, and returns the gate, if there is one.
-    pub(super) async fn ending_gate(
+    pub(super) async fn end_gate(
         &self,
         batch: Batch,
         tenant: &TenantId,
-        proposal: &Proposal,
+        proposal: &ProposalRecord,
         state: GateState,
         by: Option<&str>,
-    ) -> Result<(Batch, Option<Gate>), EngineError> {
+    ) -> Result<(Batch, Option<ApprovalGate>), EngineError> {
         // A gate that cannot be read never passes, and must not keep a proposal from being
         // rejected.
-        let gate = match self.gate_of(tenant, proposal).await {
+        let gate = match self.find_gate(tenant, proposal).await {
             Err(EngineError::Store(StoreError::Damaged(_))) => None,
             other => other?,
         };
         let Some(gate) = gate.filter(|gate| gate.state == GateState::Open) else {
             return Ok((batch, None));
         };
-        let ended = Gate {
+        let ended = ApprovalGate {
             state,
             ended_by: by.map(str::to_owned),
             ..gate.clone()
         };
         Ok((
-            batch.set(
+            batch.set_record(
                 RecordKind::Gate,
                 gate.id.clone(),
                 Precondition::Version(gate.version),
@@ -240,23 +252,33 @@ impl Engine {
     }
 
     /// Reads a proposal again after a change.
-    pub(super) async fn reread(&self, caller: &Caller, id: &str) -> Result<Shown, EngineError> {
+    pub(super) async fn reload_proposal(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<ProposalView, EngineError> {
         let proposal = self.find_proposal(caller.tenant(), id).await?;
-        self.shown_proposal(caller.tenant(), proposal).await
+        self.proposal_view(caller.tenant(), proposal).await
     }
 }
 
 /// The state that an action leads to; fails if the proposal's state does not allow it.
-pub(super) fn step(proposal: &Proposal, step: Step) -> Result<State, ProposalError> {
+pub(super) fn state_after(
+    proposal: &ProposalRecord,
+    step: ProposalAction,
+) -> Result<ProposalState, ProposalError> {
     proposal
         .state
-        .after(step)
+        .next_state(step)
         .ok_or(ProposalError::State(proposal.state))
 }
 
 /// Fails if the current artifact is not the one whose hash the caller names. The hash may have the
 /// prefix `sha256:`.
-pub(super) fn is_seen(proposal: &Proposal, expected: Option<&str>) -> Result<(), ProposalError> {
+pub(super) fn check_artifact_hash(
+    proposal: &ProposalRecord,
+    expected: Option<&str>,
+) -> Result<(), ProposalError> {
     let is_current = expected.is_none_or(|expected| {
         expected
             .strip_prefix("sha256:")
@@ -271,14 +293,14 @@ pub(super) fn is_seen(proposal: &Proposal, expected: Option<&str>) -> Result<(),
 }
 
 /// The batch that changes a proposal, under the condition that it is unchanged since it was read.
-pub(super) fn changing(
+pub(super) fn change_batch(
     caller: &Caller,
-    current: &Proposal,
-    next: &Proposal,
+    current: &ProposalRecord,
+    next: &ProposalRecord,
     now: Timestamp,
 ) -> Batch {
-    let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-    batch.set(
+    let batch = Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
+    batch.set_record(
         RecordKind::Proposal,
         current.id.clone(),
         Precondition::Version(current.version),
@@ -287,7 +309,7 @@ pub(super) fn changing(
 }
 
 /// The event that a gate has ended.
-pub(super) fn ended(gate: &Gate, principal: &str, reason: &str) -> ApprovalEnded {
+pub(super) fn approval_ended(gate: &ApprovalGate, principal: &str, reason: &str) -> ApprovalEnded {
     ApprovalEnded {
         gate_id: gate.id.clone(),
         principal: principal.to_owned(),

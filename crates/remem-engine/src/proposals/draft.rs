@@ -6,32 +6,32 @@ use super::ProposalError;
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::secrets::Rules;
-use remem_core::proposal::{Artifact, Kind, duplicate_of};
+use crate::secrets::RedactionRules;
+use remem_core::proposal::{Artifact, ProposalKind, duplicate_of};
 use remem_core::sabotage;
 use remem_core::{Admission, Policy, RecordKind, Rejection, TenantId};
 use serde_json::{Map, Value, json};
 
 /// How often a text that redaction changed is redacted again.
-const LOOKS: usize = 4;
+const REDACTION_ROUNDS: usize = 4;
 
 /// A draft in its stored form.
-pub(super) struct Draft {
+pub(super) struct CanonicalDraft {
     pub title: Option<String>,
     pub rationale: Option<String>,
     pub artifact: Artifact,
 }
 
 /// Redacts a draft and serialises it canonically.
-fn written(
+fn canonical_draft(
     admission: &Admission<'_>,
     title: Option<String>,
     rationale: Option<String>,
     artifact: Map<String, Value>,
-) -> Result<Draft, Rejection> {
+) -> Result<CanonicalDraft, Rejection> {
     let policy = admission.policy;
-    bounded("title", title.as_deref(), policy.proposal_title_chars_max)?;
-    bounded(
+    check_chars("title", title.as_deref(), policy.proposal_title_chars_max)?;
+    check_chars(
         "rationale",
         rationale.as_deref(),
         policy.proposal_text_chars_max,
@@ -50,8 +50,8 @@ fn written(
     let texts = json!({"title": title, "rationale": rationale, "artifact": artifact});
     let redacted = sabotage!(
         "proposals-are-kept-as-they-come",
-        admission.record(texts.as_object().cloned().unwrap_or_default()),
-        crate::jobs::own_words(texts)
+        admission.redact_record(texts.as_object().cloned().unwrap_or_default()),
+        crate::jobs::unredacted_body(texts)
     );
     let text = |name: &str| {
         redacted
@@ -67,19 +67,19 @@ fn written(
             .and_then(Value::as_object)
             .unwrap_or(&Map::new()),
     )?;
-    for _ in 0..LOOKS {
+    for _ in 0..REDACTION_ROUNDS {
         // Field by field the artifact is clean. But it is stored as one text, in which something
         // may still look like a secret.
-        let redacted_text = cleaned(admission, artifact.text());
+        let redacted_text = redact_text(admission, artifact.text());
         if redacted_text == artifact.text() {
-            return Ok(Draft {
+            return Ok(CanonicalDraft {
                 title: text("title"),
                 rationale: text("rationale"),
                 artifact,
             });
         }
         match serde_json::from_str::<Map<String, Value>>(&redacted_text) {
-            Ok(map) => artifact = Artifact::new(admission.record(map).map())?,
+            Ok(map) => artifact = Artifact::new(admission.redact_record(map).map())?,
             Err(_) => break,
         }
     }
@@ -90,8 +90,8 @@ fn written(
 }
 
 /// Redacts one text by the current rules.
-pub(super) fn cleaned(admission: &Admission<'_>, text: &str) -> String {
-    let body = admission.record(Map::from_iter([("text".to_owned(), json!(text))]));
+pub(super) fn redact_text(admission: &Admission<'_>, text: &str) -> String {
+    let body = admission.redact_record(Map::from_iter([("text".to_owned(), json!(text))]));
     body.map()
         .get("text")
         .and_then(Value::as_str)
@@ -100,7 +100,7 @@ pub(super) fn cleaned(admission: &Admission<'_>, text: &str) -> String {
 }
 
 /// Fails if a text has too many characters.
-fn bounded(field: &'static str, text: Option<&str>, limit: usize) -> Result<(), Rejection> {
+fn check_chars(field: &'static str, text: Option<&str>, limit: usize) -> Result<(), Rejection> {
     let chars = text.map_or(0, |text| text.chars().count());
     let limit = limit as u64;
     let actual = chars as u64;
@@ -117,28 +117,28 @@ fn bounded(field: &'static str, text: Option<&str>, limit: usize) -> Result<(), 
 }
 
 /// Checks and redacts the note on a decision.
-pub(super) fn note(
+pub(super) fn redact_note(
     admission: &Admission<'_>,
     note: Option<String>,
 ) -> Result<Option<String>, Rejection> {
-    bounded(
+    check_chars(
         "note",
         note.as_deref(),
         admission.policy.proposal_text_chars_max,
     )?;
-    Ok(note.map(|note| cleaned(admission, &note)))
+    Ok(note.map(|note| redact_text(admission, &note)))
 }
 
 /// Fails if redaction by the rules of today would change the artifact.
-pub(super) fn still_clean(
-    rules: &Rules,
+pub(super) fn check_still_clean(
+    rules: &RedactionRules,
     policy: &Policy,
     artifact: &Artifact,
 ) -> Result<(), ProposalError> {
     let admission = rules.admission(policy, remem_core::Timestamp(0));
-    let map = artifact.map();
-    let clean = cleaned(&admission, artifact.text()) == artifact.text()
-        && *admission.record(map.clone()).map() == map;
+    let map = artifact.to_map();
+    let clean = redact_text(&admission, artifact.text()) == artifact.text()
+        && *admission.redact_record(map.clone()).map() == map;
     if clean {
         Ok(())
     } else {
@@ -148,25 +148,26 @@ pub(super) fn still_clean(
 
 impl Engine {
     /// Redacts and serialises a draft on the thread pool.
-    pub(super) async fn written(
+    pub(super) async fn to_canonical(
         &self,
         tenant: &TenantId,
         admission: &Admission<'_>,
         (title, rationale): (Option<String>, Option<String>),
         artifact: Map<String, Value>,
-    ) -> Result<Draft, EngineError> {
+    ) -> Result<CanonicalDraft, EngineError> {
         let texts = [&title, &rationale].into_iter().flatten();
-        let size = cpu::of_map(&artifact) + texts.map(|text| cpu::of_text(text)).sum::<usize>();
-        let work = || written(admission, title, rationale, artifact);
+        let size =
+            cpu::map_bytes(&artifact) + texts.map(|text| cpu::text_bytes(text)).sum::<usize>();
+        let work = || canonical_draft(admission, title, rationale, artifact);
         Ok(self.parts.cpu.run(tenant, size, work).await??)
     }
 
     /// The installed artifact or open proposal that an artifact duplicates, except the proposal
     /// `but`.
-    pub(super) async fn repeats(
+    pub(super) async fn find_duplicate(
         &self,
         tenant: &TenantId,
-        kind: Kind,
+        kind: ProposalKind,
         artifact: &Artifact,
         but: Option<&str>,
     ) -> Result<Option<String>, EngineError> {
@@ -176,7 +177,7 @@ impl Engine {
         for record in self
             .parts
             .store
-            .records(tenant, RecordKind::Installed, &prefix, None, limit)
+            .records(tenant, RecordKind::InstalledArtifact, &prefix, None, limit)
             .await?
         {
             let text = record
@@ -187,9 +188,9 @@ impl Engine {
                 .to_owned();
             known.push((record.key, text));
         }
-        let store = &self.parts.review;
+        let store = &self.parts.proposal_store;
         let open = store
-            .proposals(tenant)
+            .all_proposals(tenant)
             .await?
             .into_iter()
             .filter(|other| other.kind == kind && other.state.is_open());
@@ -218,13 +219,13 @@ mod tests {
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,
-            scan: 0,
+            redaction_fingerprint: 0,
             now: Timestamp(0),
         };
         let artifact =
             json!({"text": "say tuesday-pin-4711", "z": [{"tuesday-pin-4711": 1}], "a": 1.5});
         let artifact = artifact.as_object().cloned().unwrap();
-        let draft = written(
+        let draft = canonical_draft(
             &admission,
             Some("of tuesday-pin-4711".into()),
             Some("tuesday-pin-4711".into()),
@@ -242,11 +243,11 @@ mod tests {
                 .as_ref(),
             Some(&draft.artifact)
         );
-        let again = written(
+        let again = canonical_draft(
             &admission,
             draft.title,
             draft.rationale,
-            draft.artifact.map(),
+            draft.artifact.to_map(),
         )
         .unwrap();
         assert_eq!(again.artifact, draft.artifact);
@@ -259,14 +260,14 @@ mod tests {
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,
-            scan: 0,
+            redaction_fingerprint: 0,
             now: Timestamp(0),
         };
         let artifact = json!({"a": "left", "b": "right"})
             .as_object()
             .cloned()
             .unwrap();
-        match written(&admission, None, None, artifact) {
+        match canonical_draft(&admission, None, None, artifact) {
             Ok(draft) => assert!(!draft.artifact.text().contains(r#"left","b":"right"#)),
             Err(rejection) => assert_eq!(rejection.field(), Some("artifact")),
         }
@@ -279,11 +280,11 @@ mod tests {
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,
-            scan: 0,
+            redaction_fingerprint: 0,
             now: Timestamp(0),
         };
         let field = |title: &str, rationale: &str| {
-            written(
+            canonical_draft(
                 &admission,
                 Some(title.to_owned()),
                 Some(rationale.to_owned()),

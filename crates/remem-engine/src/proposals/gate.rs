@@ -2,24 +2,24 @@
 //! before a deadline. There is one record for each revision. Every vote is a commit under the
 //! condition that gate and proposal are unchanged, and the last one installs.
 
-use super::apply::Applied;
-use super::authority::{Action, allowed};
-use super::change::{changing, ended, is_seen, step};
+use super::apply::ApplyResult;
+use super::authority::{AuthorizedAction, allowed_event};
+use super::change::{approval_ended, change_batch, check_artifact_hash, state_after};
 use super::draft;
-use super::manage::{busy, settled};
-use super::record::Proposal;
-use super::{Activation, ProposalError, TRIES};
+use super::manage::{too_many_conflicts, unless_conflict};
+use super::record::ProposalRecord;
+use super::{ActivationMode, COMMIT_TRIES, ProposalError};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::own_words;
+use crate::jobs::unredacted_body;
 use crate::registry::PassReport;
 use remem_core::event::{ApprovalGranted, QuorumProgress};
-use remem_core::proposal::Step;
+use remem_core::proposal::ProposalAction;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, EventBody, Fence, Permission, Precondition, Record, RecordBody, RecordKind, Rejection,
-    TenantId, Ties, Timestamp,
+    Batch, EventBody, Fence, Permission, Precondition, Record, RecordBody, RecordKind, RecordLinks,
+    Rejection, TenantId, Timestamp,
 };
 use remem_store::StoreError;
 use serde_json::{Map, Value, json};
@@ -33,7 +33,7 @@ const EXPIRE_MAX: u32 = 100;
 
 /// The approvals of one revision of a proposal.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Gate {
+pub struct ApprovalGate {
     /// The id of the gate.
     pub id: String,
     /// The id of the proposal.
@@ -57,7 +57,7 @@ pub struct Gate {
     /// When the gate was opened.
     pub opened_at: Timestamp,
     /// The deadline, after which it is rejected.
-    pub due: Timestamp,
+    pub deadline: Timestamp,
     pub(super) version: u64,
 }
 
@@ -108,7 +108,7 @@ impl GateState {
 }
 
 // Prints no text that a caller wrote.
-impl std::fmt::Debug for Gate {
+impl std::fmt::Debug for ApprovalGate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gate")
             .field("id", &self.id)
@@ -119,13 +119,13 @@ impl std::fmt::Debug for Gate {
 }
 
 /// The id of the gate of a proposal's newest revision.
-fn gate_id(proposal: &Proposal) -> String {
+fn gate_id(proposal: &ProposalRecord) -> String {
     format!("{}-r{}", proposal.id, proposal.revision)
 }
 
-impl Gate {
+impl ApprovalGate {
     /// Reads a gate from its record; `None` if a field is missing.
-    fn read(record: &Record) -> Option<Gate> {
+    fn from_record(record: &Record) -> Option<ApprovalGate> {
         let text = |body: &Map<String, Value>, name: &str| {
             body.get(name).and_then(Value::as_str).map(str::to_owned)
         };
@@ -140,7 +140,7 @@ impl Gate {
             })
         };
         let state = text(body, "state")?;
-        Some(Gate {
+        Some(ApprovalGate {
             id: record.key.clone(),
             proposal: text(body, "proposal")?,
             revision: body.get("revision").and_then(Value::as_u64)?,
@@ -163,7 +163,7 @@ impl Gate {
             reason: text(body, "reason"),
             note: text(body, "note"),
             opened_at: time(body, "openedAt")?,
-            due: time(body, "due")?,
+            deadline: time(body, "due")?,
             version: record.version,
         })
     }
@@ -175,10 +175,10 @@ impl Gate {
             .iter()
             .map(|vote| json!({"principal": vote.principal, "at": vote.at.0}))
             .collect();
-        own_words(json!({
+        unredacted_body(json!({
             "proposal": self.proposal, "revision": self.revision, "sha256": self.sha256, "state": self.state.as_str(),
             "quorum": self.quorum, "votes": votes, "endedBy": self.ended_by, "reason": self.reason, "note": self.note,
-            "openedAt": self.opened_at.0, "due": self.due.0,
+            "openedAt": self.opened_at.0, "due": self.deadline.0,
         }))
     }
 
@@ -194,11 +194,11 @@ impl Gate {
             self.state == GateState::Open,
             false
         ) {
-            Ties::due(self.due)
+            RecordLinks::due_at(self.deadline)
         } else {
-            Ties::default()
+            RecordLinks::default()
         };
-        batch.set_tied(
+        batch.set_record_with_ties(
             RecordKind::Gate,
             self.id.clone(),
             precondition,
@@ -208,7 +208,7 @@ impl Gate {
     }
 
     /// Adds an approval; `None` if this principal has approved already.
-    fn with_vote(&self, principal: &str, at: Timestamp) -> Option<Gate> {
+    fn with_vote(&self, principal: &str, at: Timestamp) -> Option<ApprovalGate> {
         let known = self.votes.iter().any(|vote| vote.principal == principal);
         let vote = Vote {
             principal: principal.to_owned(),
@@ -219,7 +219,7 @@ impl Gate {
             !known,
             !known || known
         ))
-        .then(|| Gate {
+        .then(|| ApprovalGate {
             votes: self.votes.iter().cloned().chain([vote]).collect(),
             ..self.clone()
         })
@@ -228,38 +228,42 @@ impl Gate {
 
 impl Engine {
     /// Returns the gate of a proposal's newest revision.
-    pub async fn proposal_gate(&self, caller: &Caller, id: &str) -> Result<Gate, EngineError> {
+    pub async fn get_proposal_gate(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<ApprovalGate, EngineError> {
         caller.require(Permission::ProposalsRead)?;
         let proposal = self.find_proposal(caller.tenant(), id).await?;
         let gate = self
-            .gate_of(caller.tenant(), &proposal)
+            .find_gate(caller.tenant(), &proposal)
             .await?
             .ok_or(EngineError::NotFound("approval gate"))?;
         // The redaction rules may have changed since the note was written.
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let note = gate
             .note
             .as_deref()
-            .map(|note| draft::cleaned(&rules.admission(&policy, self.now()), note));
-        Ok(Gate { note, ..gate })
+            .map(|note| draft::redact_text(&rules.admission(&policy, self.now()), note));
+        Ok(ApprovalGate { note, ..gate })
     }
 
     /// Reads the gate of a proposal's newest revision.
-    pub(super) async fn gate_of(
+    pub(super) async fn find_gate(
         &self,
         tenant: &TenantId,
-        proposal: &Proposal,
-    ) -> Result<Option<Gate>, EngineError> {
+        proposal: &ProposalRecord,
+    ) -> Result<Option<ApprovalGate>, EngineError> {
         let Some(record) = self
             .parts
-            .review
+            .proposal_store
             .record(tenant, RecordKind::Gate, &gate_id(proposal))
             .await?
         else {
             return Ok(None);
         };
-        let gate = Gate::read(&record)
+        let gate = ApprovalGate::from_record(&record)
             .filter(|gate| gate.sha256 == proposal.sha256 && gate.proposal == proposal.id);
         Ok(Some(
             gate.ok_or(StoreError::Damaged("a gate cannot be read"))?,
@@ -267,29 +271,29 @@ impl Engine {
     }
 
     /// The open gate of a proposal's newest revision, or a new one. Fails if its gate has ended.
-    async fn open_gate(
+    async fn open_or_new_gate(
         &self,
         tenant: &TenantId,
-        proposal: &Proposal,
+        proposal: &ProposalRecord,
         now: Timestamp,
-    ) -> Result<Gate, EngineError> {
-        let settings = &self.parts.proposals;
-        match self.gate_of(tenant, proposal).await? {
+    ) -> Result<ApprovalGate, EngineError> {
+        let settings = &self.parts.proposal_settings;
+        match self.find_gate(tenant, proposal).await? {
             Some(gate)
                 if sabotage!(
                     "late-approvals-count",
-                    gate.state == GateState::Open && gate.due > now,
+                    gate.state == GateState::Open && gate.deadline > now,
                     gate.state == GateState::Open
                 ) =>
             {
                 // If the host has raised its quorum since, the higher number counts.
-                Ok(Gate {
+                Ok(ApprovalGate {
                     quorum: gate.quorum.max(settings.quorum),
                     ..gate
                 })
             }
             Some(_) => Err(ProposalError::NoGate.into()),
-            None => Ok(Gate {
+            None => Ok(ApprovalGate {
                 id: gate_id(proposal),
                 proposal: proposal.id.clone(),
                 revision: proposal.revision,
@@ -301,33 +305,33 @@ impl Engine {
                 reason: None,
                 note: None,
                 opened_at: now,
-                due: now.plus_ms(settings.gate_timeout_ms.max(1)),
+                deadline: now.plus_ms(settings.gate_timeout_ms.max(1)),
                 version: 0,
             }),
         }
     }
 
     /// Opens the gate. If the caller did not write the proposal, this is also its approval.
-    pub(super) async fn ask_or_grant(
+    pub(super) async fn open_gate_or_approve(
         &self,
         caller: &Caller,
-        proposal: Proposal,
-    ) -> Result<Applied, EngineError> {
+        proposal: ProposalRecord,
+    ) -> Result<ApplyResult, EngineError> {
         let tenant = caller.tenant();
         let now = self.now_for(caller.tenant()).await?;
-        let gate = self.open_gate(tenant, &proposal, now).await?;
-        if !proposal.is_of(caller.principal().as_str()) {
-            return self.grant(caller, &proposal, gate, now).await;
+        let gate = self.open_or_new_gate(tenant, &proposal, now).await?;
+        if !proposal.is_submitted_or_written_by(caller.principal().as_str()) {
+            return self.add_approval(caller, &proposal, gate, now).await;
         }
         if gate.version == 0 {
-            let batch = changing(caller, &proposal, &proposal, now).emit(allowed(
+            let batch = change_batch(caller, &proposal, &proposal, now).emit(allowed_event(
                 caller,
                 &proposal,
-                Action::Apply,
+                AuthorizedAction::Apply,
             ));
             self.parts.store.commit(gate.add_to(batch)).await?;
         }
-        self.waiting(caller, &proposal).await
+        self.pending_result(caller, &proposal).await
     }
 
     /// Approves the revision of an open gate.
@@ -336,13 +340,13 @@ impl Engine {
         caller: &Caller,
         id: &str,
         digest: Option<&str>,
-    ) -> Result<Applied, EngineError> {
-        for _ in 0..TRIES {
-            if let Some(result) = settled(self.approve_once(caller, id, digest).await) {
+    ) -> Result<ApplyResult, EngineError> {
+        for _ in 0..COMMIT_TRIES {
+            if let Some(result) = unless_conflict(self.approve_once(caller, id, digest).await) {
                 return result;
             }
         }
-        busy()
+        too_many_conflicts()
     }
 
     /// One attempt to approve; conflicts with concurrent changes.
@@ -351,30 +355,36 @@ impl Engine {
         caller: &Caller,
         id: &str,
         digest: Option<&str>,
-    ) -> Result<Applied, EngineError> {
-        let proposal = self.to_decide(caller, id, Action::Approve).await?;
-        step(&proposal, Step::Apply)?;
-        is_seen(&proposal, digest)?;
+    ) -> Result<ApplyResult, EngineError> {
+        let proposal = self
+            .find_for_decision(caller, id, AuthorizedAction::Approve)
+            .await?;
+        state_after(&proposal, ProposalAction::Apply)?;
+        check_artifact_hash(&proposal, digest)?;
         let now = self.now_for(caller.tenant()).await?;
-        let gate = self.open_gate(caller.tenant(), &proposal, now).await?;
-        if gate.version == 0 || self.parts.proposals.activation != Activation::ApprovalGate {
+        let gate = self
+            .open_or_new_gate(caller.tenant(), &proposal, now)
+            .await?;
+        if gate.version == 0
+            || self.parts.proposal_settings.activation != ActivationMode::ApprovalGate
+        {
             return Err(ProposalError::NoGate.into());
         }
-        self.grant(caller, &proposal, gate, now).await
+        self.add_approval(caller, &proposal, gate, now).await
     }
 
     /// Adds the caller's approval, and installs the proposal if that completes the quorum.
-    async fn grant(
+    async fn add_approval(
         &self,
         caller: &Caller,
-        proposal: &Proposal,
-        gate: Gate,
+        proposal: &ProposalRecord,
+        gate: ApprovalGate,
         now: Timestamp,
-    ) -> Result<Applied, EngineError> {
+    ) -> Result<ApplyResult, EngineError> {
         let principal = caller.principal().as_str();
         // A repeated approval changes nothing.
         let Some(gate) = gate.with_vote(principal, now) else {
-            return self.waiting(caller, proposal).await;
+            return self.pending_result(caller, proposal).await;
         };
         let granted = u32::try_from(gate.votes.len()).unwrap_or(u32::MAX);
         let quorum_progress = Some(QuorumProgress {
@@ -389,10 +399,10 @@ impl Engine {
         let has_quorum = granted >= gate.quorum;
         let (gate, batch) = if has_quorum {
             let batch = self
-                .activating(caller, proposal, Some(&gate.id), now)
+                .activation_batch(caller, proposal, Some(&gate.id), now)
                 .await?;
             (
-                Gate {
+                ApprovalGate {
                     state: GateState::Passed,
                     ended_by: Some(principal.to_owned()),
                     ..gate
@@ -400,28 +410,32 @@ impl Engine {
                 batch,
             )
         } else {
-            (gate, changing(caller, proposal, proposal, now))
+            (gate, change_batch(caller, proposal, proposal, now))
         };
         let batch = batch
-            .emit(allowed(caller, proposal, Action::Approve))
+            .emit(allowed_event(caller, proposal, AuthorizedAction::Approve))
             .emit(EventBody::ApprovalGranted(event));
         self.parts.store.commit(gate.add_to(batch)).await?;
         if has_quorum {
-            return Ok(Applied::Installed(Box::new(
-                self.reread(caller, &proposal.id).await?,
+            return Ok(ApplyResult::Installed(Box::new(
+                self.reload_proposal(caller, &proposal.id).await?,
             )));
         }
-        self.waiting(caller, proposal).await
+        self.pending_result(caller, proposal).await
     }
 
     /// The result for a proposal that still needs approvals.
-    async fn waiting(&self, caller: &Caller, proposal: &Proposal) -> Result<Applied, EngineError> {
+    async fn pending_result(
+        &self,
+        caller: &Caller,
+        proposal: &ProposalRecord,
+    ) -> Result<ApplyResult, EngineError> {
         let gate = self
-            .gate_of(caller.tenant(), proposal)
+            .find_gate(caller.tenant(), proposal)
             .await?
             .ok_or(EngineError::NotFound("approval gate"))?;
-        Ok(Applied::Waiting(
-            Box::new(self.reread(caller, &proposal.id).await?),
+        Ok(ApplyResult::Pending(
+            Box::new(self.reload_proposal(caller, &proposal.id).await?),
             Box::new(gate),
         ))
     }
@@ -435,16 +449,16 @@ impl Engine {
         reason: &str,
         note: Option<String>,
         digest: Option<&str>,
-    ) -> Result<Applied, EngineError> {
-        for _ in 0..TRIES {
-            if let Some(result) = settled(
+    ) -> Result<ApplyResult, EngineError> {
+        for _ in 0..COMMIT_TRIES {
+            if let Some(result) = unless_conflict(
                 self.override_once(caller, id, reason, note.clone(), digest)
                     .await,
             ) {
                 return result;
             }
         }
-        busy()
+        too_many_conflicts()
     }
 
     /// One attempt to override; conflicts with concurrent changes.
@@ -455,55 +469,59 @@ impl Engine {
         reason: &str,
         note: Option<String>,
         digest: Option<&str>,
-    ) -> Result<Applied, EngineError> {
+    ) -> Result<ApplyResult, EngineError> {
         let tenant = caller.tenant();
         let known = OVERRIDE_REASONS.into_iter().find(|known| *known == reason);
-        let proposal = self.to_decide(caller, id, Action::Override).await?;
+        let proposal = self
+            .find_for_decision(caller, id, AuthorizedAction::Override)
+            .await?;
         let rule = "must be urgent, reviewer-unavailable, policy or other";
         let reason = known.ok_or(Rejection::Invalid {
             field: "reason",
             rule,
         })?;
-        if self.parts.proposals.activation != Activation::ApprovalGate {
+        if self.parts.proposal_settings.activation != ActivationMode::ApprovalGate {
             return Err(ProposalError::NoGate.into());
         }
-        step(&proposal, Step::Apply)?;
-        is_seen(&proposal, digest)?;
-        let rules = self.rules(tenant).await?;
+        state_after(&proposal, ProposalAction::Apply)?;
+        check_artifact_hash(&proposal, digest)?;
+        let rules = self.redaction_rules(tenant).await?;
         let now = self.now_for(tenant).await?;
-        let note = draft::note(&rules.admission(&self.policy_of(caller), now), note)?;
+        let note = draft::redact_note(&rules.admission(&self.policy_of(caller), now), note)?;
         let principal = caller.principal().as_str();
-        let gate = self.open_gate(tenant, &proposal, now).await?;
+        let gate = self.open_or_new_gate(tenant, &proposal, now).await?;
         let ended_by = Some(principal.to_owned());
         let reason = Some(reason.to_owned());
-        let gate = Gate {
+        let gate = ApprovalGate {
             state: GateState::Overridden,
             ended_by,
             reason,
             note,
             ..gate
         };
-        let event = ended(&gate, principal, gate.reason.as_deref().unwrap_or_default());
+        let event = approval_ended(&gate, principal, gate.reason.as_deref().unwrap_or_default());
         let batch = self
-            .activating(caller, &proposal, Some(&gate.id), now)
+            .activation_batch(caller, &proposal, Some(&gate.id), now)
             .await?;
         let batch = batch
-            .emit(allowed(caller, &proposal, Action::Override))
+            .emit(allowed_event(caller, &proposal, AuthorizedAction::Override))
             .emit(EventBody::ApprovalOverridden(event));
         self.parts.store.commit(gate.add_to(batch)).await?;
-        Ok(Applied::Installed(Box::new(self.reread(caller, id).await?)))
+        Ok(ApplyResult::Installed(Box::new(
+            self.reload_proposal(caller, id).await?,
+        )))
     }
 
     /// Whether the deadline of a gate has passed.
-    pub(crate) async fn has_gates_due(
+    pub(crate) async fn has_overdue_gates(
         &self,
         tenant: &TenantId,
         now: Timestamp,
     ) -> Result<bool, EngineError> {
         Ok(!self
             .parts
-            .review
-            .due(tenant, RecordKind::Gate, now, 1)
+            .proposal_store
+            .due_records(tenant, RecordKind::Gate, now, 1)
             .await?
             .is_empty())
     }
@@ -517,8 +535,8 @@ impl Engine {
     ) -> Result<PassReport, EngineError> {
         let records = self
             .parts
-            .review
-            .due(tenant, RecordKind::Gate, now, EXPIRE_MAX)
+            .proposal_store
+            .due_records(tenant, RecordKind::Gate, now, EXPIRE_MAX)
             .await?;
         let mut report = PassReport {
             more: records.len() == EXPIRE_MAX as usize,
@@ -530,7 +548,7 @@ impl Engine {
             match self
                 .parts
                 .store
-                .commit(self.expiring(batch, tenant, &record).await?)
+                .commit(self.add_expiry(batch, tenant, &record).await?)
                 .await
             {
                 Ok(_) => report.changed += 1,
@@ -544,61 +562,69 @@ impl Engine {
     }
 
     /// Adds the rejection of an overdue gate and its proposal to a batch.
-    async fn expiring(
+    async fn add_expiry(
         &self,
         batch: Batch,
         tenant: &TenantId,
         record: &Record,
     ) -> Result<Batch, EngineError> {
         let precondition = Precondition::Version(record.version);
-        let Some(gate) = Gate::read(record) else {
+        let Some(gate) = ApprovalGate::from_record(record) else {
             // An unreadable gate never passes; closing it takes it out of the due records.
             tracing::warn!(
                 gate = record.key,
                 "a gate cannot be read; it is closed for good"
             );
-            let closed =
-                own_words(json!({"state": GateState::Rejected.as_str(), "reason": "unreadable"}));
-            return Ok(batch.set(RecordKind::Gate, record.key.clone(), precondition, closed));
+            let closed = unredacted_body(
+                json!({"state": GateState::Rejected.as_str(), "reason": "unreadable"}),
+            );
+            return Ok(batch.set_record(
+                RecordKind::Gate,
+                record.key.clone(),
+                precondition,
+                closed,
+            ));
         };
         let now = batch.at();
-        let ended_gate = Gate {
+        let ended_gate = ApprovalGate {
             state: GateState::Rejected,
             ended_by: Some(HOST.to_owned()),
             reason: Some("timeout".to_owned()),
             ..gate.clone()
         };
-        let batch = batch.set(
+        let batch = batch.set_record(
             RecordKind::Gate,
             gate.id.clone(),
             precondition,
             ended_gate.body(),
         );
-        let batch = batch.emit(EventBody::ApprovalRejected(ended(&gate, HOST, "timeout")));
+        let batch = batch.emit(EventBody::ApprovalRejected(approval_ended(
+            &gate, HOST, "timeout",
+        )));
         let proposal = self
             .parts
-            .review
+            .proposal_store
             .proposal(tenant, &gate.proposal)
             .await?
             .filter(|proposal| proposal.revision == gate.revision);
         let Some(proposal) = proposal else {
             return Ok(batch);
         };
-        let Some(state) = proposal.state.after(Step::Reject) else {
+        let Some(state) = proposal.state.next_state(ProposalAction::Reject) else {
             return Ok(batch);
         };
-        let next = Proposal {
+        let next = ProposalRecord {
             state,
             updated_at: now,
             ..proposal.clone()
         };
-        let batch = batch.set(
+        let batch = batch.set_record(
             RecordKind::Proposal,
             proposal.id.clone(),
             Precondition::Version(proposal.version),
             next.body(),
         );
-        Ok(batch.emit(EventBody::ProposalRejected(next.told())))
+        Ok(batch.emit(EventBody::ProposalRejected(next.to_ref())))
     }
 }
 
@@ -606,8 +632,8 @@ impl Engine {
 mod tests {
     use super::*;
 
-    fn gate() -> Gate {
-        Gate {
+    fn gate() -> ApprovalGate {
+        ApprovalGate {
             id: "prop_1-r2".to_owned(),
             proposal: "prop_1".to_owned(),
             revision: 2,
@@ -619,7 +645,7 @@ mod tests {
             reason: None,
             note: Some("n".to_owned()),
             opened_at: Timestamp(1),
-            due: Timestamp(2),
+            deadline: Timestamp(2),
             version: 1,
         }
     }
@@ -633,7 +659,7 @@ mod tests {
             version: 1,
             at: Timestamp(0),
             body: body.map().clone(),
-            ties: Ties::default(),
+            links: RecordLinks::default(),
         }
     }
 
@@ -641,7 +667,7 @@ mod tests {
     fn a_gate_is_read_as_it_was_written() {
         let voted = gate().with_vote("key_1", Timestamp(3)).unwrap();
         for gate in [gate(), voted] {
-            assert!(Gate::read(&record(gate.body())) == Some(gate));
+            assert!(ApprovalGate::from_record(&record(gate.body())) == Some(gate));
         }
     }
 
@@ -654,13 +680,14 @@ mod tests {
             let mut broken = whole.clone();
             broken.remove(field);
             assert!(
-                Gate::read(&record(own_words(Value::Object(broken)))).is_none(),
+                ApprovalGate::from_record(&record(unredacted_body(Value::Object(broken))))
+                    .is_none(),
                 "{field}"
             );
         }
         let mut zero = whole;
         zero.insert("quorum".to_owned(), json!(0));
-        assert!(Gate::read(&record(own_words(Value::Object(zero)))).is_none());
+        assert!(ApprovalGate::from_record(&record(unredacted_body(Value::Object(zero)))).is_none());
     }
 
     #[test]

@@ -2,25 +2,25 @@
 //! they came from. A name that the tenant or the host uses already is never replaced.
 
 use super::ProposalError;
-use super::record::Proposal;
+use super::record::ProposalRecord;
 use crate::automations::AutomationRecord;
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::own_words;
+use crate::jobs::unredacted_body;
 use crate::runs::with_scopes;
 use remem_core::admission::check_name;
-use remem_core::proposal::{Artifact, Installable, Kind, check};
+use remem_core::proposal::{Artifact, Installable, ProposalKind, check};
 use remem_core::sabotage;
 use remem_core::{
-    Agent, Batch, Permission, Precondition, Record, RecordBody, RecordKind, Rejection, TenantId,
-    Ties, Timestamp, Workflow,
+    Agent, Batch, Permission, Precondition, Record, RecordBody, RecordKind, RecordLinks, Rejection,
+    TenantId, Timestamp, Workflow,
 };
 use serde_json::{Map, Value, json};
 
 /// An artifact that was installed from a proposal.
 #[derive(Clone, PartialEq)]
-pub struct Installed {
+pub struct InstallationInfo {
     /// The kind and name: `<kind>/<name>`.
     pub reference: String,
     /// The exact bytes, redacted if they have come to contain a secret.
@@ -36,7 +36,7 @@ pub struct Installed {
 }
 
 // Prints no text that a caller wrote.
-impl std::fmt::Debug for Installed {
+impl std::fmt::Debug for InstallationInfo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Installed")
             .field("reference", &self.reference)
@@ -46,18 +46,18 @@ impl std::fmt::Debug for Installed {
 }
 
 /// One record that an installation writes.
-struct Effect {
+struct InstallRecord {
     kind: RecordKind,
     key: String,
     body: RecordBody,
-    ties: Ties,
+    ties: RecordLinks,
 }
 
 /// Everything that an installation writes.
 pub(super) struct Installation {
     /// The kind and name: `<kind>/<name>`.
     pub reference: String,
-    effects: Vec<Effect>,
+    records: Vec<InstallRecord>,
     installed: RecordBody,
     /// The condition on the record of an earlier installation of this name.
     precondition: Precondition,
@@ -66,8 +66,8 @@ pub(super) struct Installation {
 impl Installation {
     /// Adds all records to a batch, under the condition that their names are still free.
     pub fn add_to(self, batch: Batch) -> Batch {
-        let add = |batch: Batch, effect: Effect| {
-            batch.set_tied(
+        let add = |batch: Batch, effect: InstallRecord| {
+            batch.set_record_with_ties(
                 effect.kind,
                 effect.key,
                 Precondition::Absent,
@@ -75,9 +75,9 @@ impl Installation {
                 effect.ties,
             )
         };
-        let batch = self.effects.into_iter().fold(batch, add);
-        batch.set(
-            RecordKind::Installed,
+        let batch = self.records.into_iter().fold(batch, add);
+        batch.set_record(
+            RecordKind::InstalledArtifact,
             self.reference,
             self.precondition,
             self.installed,
@@ -87,18 +87,24 @@ impl Installation {
 
 impl Engine {
     /// Lists what was installed from proposals, by kind and name.
-    pub async fn installed_artifacts(
+    pub async fn list_installed_artifacts(
         &self,
         caller: &Caller,
-    ) -> Result<Vec<Installed>, EngineError> {
+    ) -> Result<Vec<InstallationInfo>, EngineError> {
         caller.require(Permission::ProposalsRead)?;
         let limit = u32::try_from(self.parts.policy.proposals_max).unwrap_or(u32::MAX);
         let records = self
             .parts
             .store
-            .records(caller.tenant(), RecordKind::Installed, "", None, limit)
+            .records(
+                caller.tenant(),
+                RecordKind::InstalledArtifact,
+                "",
+                None,
+                limit,
+            )
             .await?;
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let read = |record: Record| {
             let text = |name: &str| {
@@ -109,8 +115,8 @@ impl Engine {
                     .map(str::to_owned)
             };
             let body = Map::from_iter([("artifact".to_owned(), json!(text("artifact")?))]);
-            let body = rules.admission(&policy, record.at).record(body);
-            Some(Installed {
+            let body = rules.admission(&policy, record.at).redact_record(body);
+            Some(InstallationInfo {
                 artifact: body.map().get("artifact")?.as_str()?.to_owned(),
                 sha256: text("sha256")?,
                 proposal: text("proposalId")?,
@@ -123,30 +129,30 @@ impl Engine {
     }
 
     /// Plans what applying a proposal writes.
-    pub(super) async fn installation(
+    pub(super) async fn plan_installation(
         &self,
         caller: &Caller,
-        proposal: &Proposal,
+        proposal: &ProposalRecord,
         artifact: &Artifact,
         now: Timestamp,
     ) -> Result<Installation, EngineError> {
-        caller.vouch_for_runs()?;
+        caller.require_run_trust()?;
         let tenant = caller.tenant();
         let policy = self.policy_of(caller);
         let installable =
-            check(proposal.kind, &artifact.map(), &policy).map_err(ProposalError::Malformed)?;
+            check(proposal.kind, &artifact.to_map(), &policy).map_err(ProposalError::Malformed)?;
         let reference = format!("{}/{}", proposal.kind.as_str(), installable.name());
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let admission = rules.admission(&policy, now);
-        let record_of = |kind, key: &str, body: Map<String, Value>| Effect {
+        let record_of = |kind, key: &str, body: Map<String, Value>| InstallRecord {
             kind,
             key: key.to_owned(),
-            body: admission.record(body),
-            ties: Ties::default(),
+            body: admission.redact_record(body),
+            ties: RecordLinks::default(),
         };
-        let effects: Vec<Effect> = match &installable {
+        let effects: Vec<InstallRecord> = match &installable {
             Installable::Agents { agents, .. } => {
-                self.prompts_are_there(tenant, agents).await?;
+                self.check_prompts(tenant, agents).await?;
                 agents
                     .iter()
                     .map(|agent| record_of(RecordKind::Agent, agent.id(), agent.body().clone()))
@@ -163,13 +169,20 @@ impl Engine {
                 workflows.iter().map(definition).collect()
             }
             Installable::Prompt(template) => {
-                vec![record_of(RecordKind::Prompt, template.id(), artifact.map())]
+                vec![record_of(
+                    RecordKind::Prompt,
+                    template.id(),
+                    artifact.to_map(),
+                )]
             }
             Installable::Automation(automation) => {
                 let record =
                     AutomationRecord::new(automation.clone(), now, Some(reference.clone()));
-                let ties = record.next_due(now).map(Ties::due).unwrap_or_default();
-                vec![Effect {
+                let ties = record
+                    .next_due(now)
+                    .map(RecordLinks::due_at)
+                    .unwrap_or_default();
+                vec![InstallRecord {
                     kind: RecordKind::Automation,
                     key: automation.id.clone(),
                     body: record.body(&admission),
@@ -184,39 +197,35 @@ impl Engine {
                 .map_err(|_| ProposalError::HoldsSecret)?;
         }
         let precondition = self
-            .free_names(tenant, proposal, &reference, &effects)
+            .check_names(tenant, proposal, &reference, &effects)
             .await?;
         let items: Vec<Value> = effects
             .iter()
             .map(|effect| json!([effect.kind.as_str(), effect.key]))
             .collect();
-        let installed = own_words(sabotage!(
+        let installed = unredacted_body(sabotage!(
             "a-proposal-is-written-anew-when-it-is-applied",
             json!({
                 "artifact": artifact.text(), "sha256": artifact.sha256(), "proposalId": proposal.id, "revision": proposal.revision,
                 "items": items, "by": caller.principal().as_str(), "at": now.0,
             }),
             json!({
-                "artifact": Value::Object(artifact.map()).to_string().replace("1.0}", "1}"), "sha256": artifact.sha256(), "proposalId": proposal.id, "revision": proposal.revision,
+                "artifact": Value::Object(artifact.to_map()).to_string().replace("1.0}", "1}"), "sha256": artifact.sha256(), "proposalId": proposal.id, "revision": proposal.revision,
                 "items": items, "by": caller.principal().as_str(), "at": now.0,
             })
         ));
         Ok(Installation {
             reference,
-            effects,
+            records: effects,
             installed,
             precondition,
         })
     }
 
     /// Fails unless the prompts of all agents exist.
-    async fn prompts_are_there(
-        &self,
-        tenant: &TenantId,
-        agents: &[Agent],
-    ) -> Result<(), EngineError> {
+    async fn check_prompts(&self, tenant: &TenantId, agents: &[Agent]) -> Result<(), EngineError> {
         for agent in agents {
-            if self.prompt_of(tenant, agent).await?.is_none() {
+            if self.system_prompt(tenant, agent).await?.is_none() {
                 let rule = "must name a workspace file or a prompt template of the tenant";
                 return Err(ProposalError::Malformed(Rejection::Invalid {
                     field: "systemPromptRef",
@@ -230,12 +239,12 @@ impl Engine {
 
     /// Fails if a name is used or a limit is exceeded; returns the condition for the record of the
     /// installation.
-    async fn free_names(
+    async fn check_names(
         &self,
         tenant: &TenantId,
-        proposal: &Proposal,
+        proposal: &ProposalRecord,
         reference: &str,
-        effects: &[Effect],
+        effects: &[InstallRecord],
     ) -> Result<Precondition, EngineError> {
         for effect in effects {
             let is_of_host = match effect.kind {
@@ -261,12 +270,11 @@ impl Engine {
                 return Err(ProposalError::InstallConflict.into());
             }
         }
-        self.room_for_effects(tenant, proposal.kind, effects)
-            .await?;
+        self.check_room(tenant, proposal.kind, effects).await?;
         let Some(earlier) = self
             .parts
             .store
-            .record(tenant, RecordKind::Installed, reference)
+            .record(tenant, RecordKind::InstalledArtifact, reference)
             .await?
         else {
             return Ok(Precondition::Absent);
@@ -294,22 +302,22 @@ impl Engine {
     }
 
     /// Fails if the tenant would have too many records of a kind.
-    async fn room_for_effects(
+    async fn check_room(
         &self,
         tenant: &TenantId,
-        kind: Kind,
-        effects: &[Effect],
+        kind: ProposalKind,
+        effects: &[InstallRecord],
     ) -> Result<(), EngineError> {
         let policy = &self.parts.policy;
         let (record, field, limit) = match kind {
-            Kind::AgentPack => (RecordKind::Agent, "agents", policy.agents_max),
-            Kind::WorkflowChainPack => (
+            ProposalKind::AgentPack => (RecordKind::Agent, "agents", policy.agents_max),
+            ProposalKind::WorkflowChainPack => (
                 RecordKind::Workflow,
                 "workflows",
                 policy.workflows_max as usize,
             ),
-            Kind::PromptTemplate => (RecordKind::Prompt, "prompts", policy.prompts_max),
-            Kind::Automation => (
+            ProposalKind::PromptTemplate => (RecordKind::Prompt, "prompts", policy.prompts_max),
+            ProposalKind::Automation => (
                 RecordKind::Automation,
                 "automations",
                 policy.automations_max,

@@ -3,25 +3,27 @@
 
 use super::ProposalError;
 use super::draft;
-use super::record::{Proposal, Revision, Shown, is_proposal_id, revision_body, revision_key};
+use super::record::{
+    ProposalRecord, ProposalView, RevisionView, is_proposal_id, revision_body, revision_key,
+};
 use crate::caller::Caller;
-use crate::engine::{Digest, Engine};
+use crate::engine::{Engine, RequestDigest};
 use crate::error::EngineError;
 use remem_core::event::ProposalCreated;
-use remem_core::proposal::{Artifact, Kind, State};
+use remem_core::proposal::{Artifact, ProposalKind, ProposalState};
 use remem_core::{
     Batch, EventBody, Permission, Precondition, RecordKind, Rejection, RunId, TenantId, Timestamp,
 };
-use remem_store::{Committed, Outcome, StoreError};
+use remem_store::{ChangeOutcome, CommitResult, StoreError};
 use serde_json::{Map, Value};
 
 /// The filter of a list of proposals.
 #[derive(Clone, Debug, Default)]
 pub struct ProposalQuery {
     /// Only proposals in this state.
-    pub state: Option<State>,
+    pub state: Option<ProposalState>,
     /// Only proposals of this kind.
-    pub kind: Option<Kind>,
+    pub kind: Option<ProposalKind>,
     /// Only proposals after the one with this id.
     pub after: Option<String>,
     /// Number of proposals wanted; see `Policy::list_limit`.
@@ -32,7 +34,7 @@ pub struct ProposalQuery {
 #[derive(Clone)]
 pub struct NewProposal {
     /// The kind of artifact to install.
-    pub kind: Kind,
+    pub kind: ProposalKind,
     /// A title of one line.
     pub title: Option<String>,
     /// Why it should be installed.
@@ -54,18 +56,18 @@ impl std::fmt::Debug for NewProposal {
 }
 
 /// Proposals read with one query.
-const PAGE: u32 = 200;
+const PAGE_SIZE: u32 = 200;
 /// Source runs that a draft can name, at most.
-pub const SOURCES_MAX: usize = 50;
+pub const SOURCE_RUNS_MAX: usize = 50;
 
 impl Engine {
     /// Lists proposals, those that have waited longest first, with the cursor of the next page if
     /// there may be one.
-    pub async fn proposals(
+    pub async fn list_proposals(
         &self,
         caller: &Caller,
         query: &ProposalQuery,
-    ) -> Result<(Vec<Shown>, Option<String>), EngineError> {
+    ) -> Result<(Vec<ProposalView>, Option<String>), EngineError> {
         caller.require(Permission::ProposalsRead)?;
         if query
             .after
@@ -80,7 +82,7 @@ impl Engine {
         }
         let tenant = caller.tenant();
         let limit = self.parts.policy.list_limit(query.limit) as usize;
-        let wanted = |proposal: &Proposal| {
+        let wanted = |proposal: &ProposalRecord| {
             query.state.is_none_or(|state| proposal.state == state)
                 && query.kind.is_none_or(|kind| proposal.kind == kind)
         };
@@ -89,17 +91,29 @@ impl Engine {
         loop {
             let page = self
                 .parts
-                .review
-                .records(tenant, RecordKind::Proposal, "", after.as_deref(), PAGE)
+                .proposal_store
+                .records(
+                    tenant,
+                    RecordKind::Proposal,
+                    "",
+                    after.as_deref(),
+                    PAGE_SIZE,
+                )
                 .await?;
-            for proposal in page.iter().filter_map(Proposal::read).filter(wanted) {
+            for proposal in page
+                .iter()
+                .filter_map(ProposalRecord::from_record)
+                .filter(wanted)
+            {
                 if found.len() == limit {
-                    let next = found.last().map(|shown: &Shown| shown.proposal.id.clone());
+                    let next = found
+                        .last()
+                        .map(|shown: &ProposalView| shown.proposal.id.clone());
                     return Ok((found, next));
                 }
-                found.push(self.shown_proposal(tenant, proposal).await?);
+                found.push(self.proposal_view(tenant, proposal).await?);
             }
-            match page.last().filter(|_| page.len() == PAGE as usize) {
+            match page.last().filter(|_| page.len() == PAGE_SIZE as usize) {
                 Some(last) => after = Some(last.key.clone()),
                 None => return Ok((found, None)),
             }
@@ -107,18 +121,22 @@ impl Engine {
     }
 
     /// Returns one proposal with its artifact.
-    pub async fn proposal(&self, caller: &Caller, id: &str) -> Result<Shown, EngineError> {
-        caller.require(Permission::ProposalsRead)?;
-        let proposal = self.find_proposal(caller.tenant(), id).await?;
-        self.shown_proposal(caller.tenant(), proposal).await
-    }
-
-    /// Lists the revisions of a proposal, oldest first.
-    pub async fn proposal_revisions(
+    pub async fn get_proposal(
         &self,
         caller: &Caller,
         id: &str,
-    ) -> Result<Vec<Revision>, EngineError> {
+    ) -> Result<ProposalView, EngineError> {
+        caller.require(Permission::ProposalsRead)?;
+        let proposal = self.find_proposal(caller.tenant(), id).await?;
+        self.proposal_view(caller.tenant(), proposal).await
+    }
+
+    /// Lists the revisions of a proposal, oldest first.
+    pub async fn list_proposal_revisions(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Vec<RevisionView>, EngineError> {
         caller.require(Permission::ProposalsRead)?;
         let tenant = caller.tenant();
         let proposal = self.find_proposal(tenant, id).await?;
@@ -126,7 +144,7 @@ impl Engine {
         let prefix = format!("{}/", proposal.id);
         let records = self
             .parts
-            .review
+            .proposal_store
             .records(tenant, RecordKind::ProposalRevision, &prefix, None, limit)
             .await?;
         let mut revisions = Vec::with_capacity(records.len());
@@ -137,7 +155,7 @@ impl Engine {
                 .next()
                 .and_then(|number| number.parse().ok())
                 .unwrap_or(0);
-            revisions.push(self.shown_revision(tenant, number, record).await?);
+            revisions.push(self.revision_view(tenant, number, record).await?);
         }
         Ok(revisions)
     }
@@ -149,9 +167,9 @@ impl Engine {
         caller: &Caller,
         new: NewProposal,
         key: Option<&str>,
-    ) -> Result<(Shown, bool), EngineError> {
+    ) -> Result<(ProposalView, bool), EngineError> {
         caller.require(Permission::ProposalsWrite)?;
-        if new.source_runs.len() > SOURCES_MAX
+        if new.source_runs.len() > SOURCE_RUNS_MAX
             || new
                 .source_runs
                 .iter()
@@ -163,72 +181,80 @@ impl Engine {
             }
             .into());
         }
-        let idempotency = self.idempotency("submit-proposal", key, &digest(&new))?;
+        let idempotency = self.idempotency("submit-proposal", key, &proposal_digest(&new))?;
         let tenant = caller.tenant();
         let policy = self.policy_of(caller);
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let now = self.now_for(tenant).await?;
         let admission = rules.admission(&policy, now);
         let texts = (new.title, new.rationale);
         let draft = self
-            .written(tenant, &admission, texts, new.artifact)
+            .to_canonical(tenant, &admission, texts, new.artifact)
             .await?;
         for run in &new.source_runs {
             remem_core::admission::check_name(rules.redactor(), "sourceRunIds", run)?;
         }
-        if let Err(full) = self.room_for_a_proposal(tenant).await {
-            let earlier = self.first_answer(tenant, idempotency.as_ref()).await?;
+        if let Err(full) = self.check_proposal_room(tenant).await {
+            let earlier = self.replayed_commit(tenant, idempotency.as_ref()).await?;
             let stored = self
-                .find_proposal(tenant, &earlier.as_ref().and_then(named).ok_or(full)?)
+                .find_proposal(
+                    tenant,
+                    &earlier.as_ref().and_then(stored_proposal_id).ok_or(full)?,
+                )
                 .await?;
-            return Ok((self.shown_proposal(tenant, stored).await?, true));
+            return Ok((self.proposal_view(tenant, stored).await?, true));
         }
         let owner = Some(caller.principal().as_str().to_owned());
-        let proposal = self.new_proposal(tenant, new.kind, &draft, now).await?;
-        let proposal = Proposal {
+        let proposal = self.build_proposal(tenant, new.kind, &draft, now).await?;
+        let proposal = ProposalRecord {
             source_runs: new.source_runs,
             author: owner.clone(),
             owner,
             ..proposal
         };
         let batch = Batch::new(tenant.clone(), now)
-            .by(caller.principal().clone())
+            .with_principal(caller.principal().clone())
             .idempotent(idempotency);
         let committed = self
             .parts
             .store
-            .commit(creating(batch, &proposal, &draft.artifact, now))
+            .commit(add_proposal(batch, &proposal, &draft.artifact, now))
             .await?;
         let stored = self
-            .find_proposal(tenant, &named(&committed).unwrap_or(proposal.id))
+            .find_proposal(
+                tenant,
+                &stored_proposal_id(&committed).unwrap_or(proposal.id),
+            )
             .await?;
         Ok((
-            self.shown_proposal(tenant, stored).await?,
+            self.proposal_view(tenant, stored).await?,
             committed.replayed,
         ))
     }
 
     /// Builds a proposal that is not stored yet.
-    pub(super) async fn new_proposal(
+    pub(super) async fn build_proposal(
         &self,
         tenant: &TenantId,
-        kind: Kind,
-        draft: &draft::Draft,
+        kind: ProposalKind,
+        draft: &draft::CanonicalDraft,
         now: Timestamp,
-    ) -> Result<Proposal, EngineError> {
+    ) -> Result<ProposalRecord, EngineError> {
         let sha256 = draft.artifact.sha256().to_owned();
-        Ok(Proposal {
-            id: format!("prop_{}", self.parts.ids.holder()),
+        Ok(ProposalRecord {
+            id: format!("prop_{}", self.parts.ids.unique_name()),
             kind,
-            state: State::Draft,
+            state: ProposalState::Draft,
             title: draft.title.clone(),
             rationale: draft.rationale.clone(),
             source_runs: Vec::new(),
             synthesizer: None,
             owner: None,
             author: None,
-            duplicate_of: self.repeats(tenant, kind, &draft.artifact, None).await?,
-            activated: None,
+            duplicate_of: self
+                .find_duplicate(tenant, kind, &draft.artifact, None)
+                .await?,
+            activation: None,
             revision: 1,
             origin: sha256.clone(),
             sha256,
@@ -239,12 +265,12 @@ impl Engine {
     }
 
     /// Fails if the host has no proposals, or the tenant has too many.
-    pub(super) async fn room_for_a_proposal(&self, tenant: &TenantId) -> Result<(), EngineError> {
-        if !self.parts.review.is_open() {
+    pub(super) async fn check_proposal_room(&self, tenant: &TenantId) -> Result<(), EngineError> {
+        if !self.parts.proposal_store.is_available() {
             return Err(ProposalError::Off.into());
         }
         let policy = &self.parts.policy;
-        let known = self.parts.review.proposals(tenant).await?;
+        let known = self.parts.proposal_store.all_proposals(tenant).await?;
         let open = known
             .iter()
             .filter(|proposal| proposal.state.is_open())
@@ -273,12 +299,12 @@ impl Engine {
         &self,
         tenant: &TenantId,
         id: &str,
-    ) -> Result<Proposal, EngineError> {
-        if !self.parts.review.is_open() {
+    ) -> Result<ProposalRecord, EngineError> {
+        if !self.parts.proposal_store.is_available() {
             return Err(ProposalError::Off.into());
         }
         self.parts
-            .review
+            .proposal_store
             .proposal(tenant, id)
             .await?
             .ok_or(EngineError::NotFound("proposal"))
@@ -286,16 +312,16 @@ impl Engine {
 }
 
 /// The id under which a commit stored a proposal: on a replay, that of the first request.
-fn named(committed: &Committed) -> Option<String> {
+fn stored_proposal_id(committed: &CommitResult) -> Option<String> {
     committed.outcomes.iter().find_map(|outcome| match outcome {
-        Outcome::Recorded { key, .. } => Some(key.clone()),
+        ChangeOutcome::Recorded { key, .. } => Some(key.clone()),
         _ => None,
     })
 }
 
 /// Digest of a submitted draft, for its idempotency key.
-fn digest(new: &NewProposal) -> Digest {
-    let mut digest = Digest::default();
+fn proposal_digest(new: &NewProposal) -> RequestDigest {
+    let mut digest = RequestDigest::default();
     digest.part(new.kind.as_str().as_bytes());
     for text in [&new.title, &new.rationale] {
         digest.part(&[u8::from(text.is_some())]);
@@ -307,22 +333,22 @@ fn digest(new: &NewProposal) -> Digest {
 }
 
 /// Adds a new proposal, its first revision and its event to a batch.
-pub(super) fn creating(
+pub(super) fn add_proposal(
     batch: Batch,
-    proposal: &Proposal,
+    proposal: &ProposalRecord,
     artifact: &Artifact,
     now: Timestamp,
 ) -> Batch {
     let key = revision_key(&proposal.id, 1);
     let body = revision_body(artifact, proposal.author.as_deref(), now);
     batch
-        .set(
+        .set_record(
             RecordKind::Proposal,
             proposal.id.clone(),
             Precondition::Absent,
             proposal.body(),
         )
-        .set(
+        .set_record(
             RecordKind::ProposalRevision,
             key,
             Precondition::Absent,
@@ -337,7 +363,7 @@ pub(super) fn creating(
 }
 
 /// `None` for a conflict, so that the operation is tried again.
-pub(super) fn settled<T>(result: Result<T, EngineError>) -> Option<Result<T, EngineError>> {
+pub(super) fn unless_conflict<T>(result: Result<T, EngineError>) -> Option<Result<T, EngineError>> {
     if matches!(result, Err(EngineError::Store(StoreError::Conflict))) {
         None
     } else {
@@ -346,6 +372,6 @@ pub(super) fn settled<T>(result: Result<T, EngineError>) -> Option<Result<T, Eng
 }
 
 /// The error after too many conflicts.
-pub(super) fn busy<T>() -> Result<T, EngineError> {
+pub(super) fn too_many_conflicts<T>() -> Result<T, EngineError> {
     Err(StoreError::Busy.into())
 }

@@ -14,7 +14,6 @@
 mod apply;
 mod authority;
 mod change;
-mod desk;
 mod draft;
 mod gate;
 mod install;
@@ -22,25 +21,26 @@ mod manage;
 mod record;
 mod rescan;
 mod seed;
+mod store;
 mod synthesise;
 mod traces;
 
-pub use apply::Applied;
-pub use change::Revise;
-pub use desk::Desk;
-pub use gate::{Gate, GateState, OVERRIDE_REASONS, Vote};
-pub use install::Installed;
-pub use manage::{NewProposal, ProposalQuery, SOURCES_MAX};
-pub use record::{Activated, Proposal, Revision, Shown};
-pub(crate) use rescan::erased;
+pub use apply::ApplyResult;
+pub use change::ProposalChanges;
+pub use gate::{ApprovalGate, GateState, OVERRIDE_REASONS, Vote};
+pub use install::InstallationInfo;
+pub use manage::{NewProposal, ProposalQuery, SOURCE_RUNS_MAX};
+pub use record::{ProposalActivation, ProposalRecord, ProposalView, RevisionView};
+pub(crate) use rescan::erased_artifact;
+pub use store::ProposalStore;
 pub use traces::NewTrace;
 
 use remem_core::Rejection;
-use remem_core::proposal::State;
+use remem_core::proposal::ProposalState;
 
 /// How a proposal takes effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Activation {
+pub enum ActivationMode {
     /// One principal with the right applies it.
     #[default]
     DirectRbac,
@@ -48,20 +48,20 @@ pub enum Activation {
     ApprovalGate,
 }
 
-impl Activation {
+impl ActivationMode {
     /// The stable name, as configured and sent.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Activation::DirectRbac => "direct-rbac",
-            Activation::ApprovalGate => "approval-gate",
+            ActivationMode::DirectRbac => "direct-rbac",
+            ActivationMode::ApprovalGate => "approval-gate",
         }
     }
 
     /// Parses the stable name of a mode.
     #[must_use]
-    pub fn parse(text: &str) -> Option<Activation> {
-        [Activation::DirectRbac, Activation::ApprovalGate]
+    pub fn parse(text: &str) -> Option<ActivationMode> {
+        [ActivationMode::DirectRbac, ActivationMode::ApprovalGate]
             .into_iter()
             .find(|mode| mode.as_str() == text)
     }
@@ -69,9 +69,9 @@ impl Activation {
 
 /// How a host decides about proposals.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ProposalSettings {
     /// How proposals take effect.
-    pub activation: Activation,
+    pub activation: ActivationMode,
     /// Approvals that a gate needs.
     pub quorum: u32,
     /// A role that a deciding principal must have besides the permission. An unknown role denies
@@ -88,10 +88,10 @@ pub struct Settings {
     pub zone: String,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            activation: Activation::default(),
+impl Default for ProposalSettings {
+    fn default() -> ProposalSettings {
+        ProposalSettings {
+            activation: ActivationMode::default(),
             quorum: 1,
             required_role: None,
             required_scope: None,
@@ -113,7 +113,7 @@ pub enum ProposalError {
     Off,
     /// The proposal's state does not allow the operation.
     #[error("the proposal is {}", .0.as_str())]
-    State(State),
+    State(ProposalState),
     /// The caller named the hash of an artifact that is not the current one.
     #[error("the artifact is not the one that was named")]
     Stale,
@@ -152,4 +152,4 @@ impl ProposalError {
 }
 
 /// How often a conflicting commit is retried.
-const TRIES: u32 = 16;
+const COMMIT_TRIES: u32 = 16;

@@ -2,12 +2,12 @@
 //! comes here; the rest are the host's own ids, numbers and hashes, which are stored without
 //! redaction.
 
-use super::desk::Desk;
+use super::store::ProposalStore;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::own_words;
+use crate::jobs::unredacted_body;
 use remem_core::event::ProposalRef;
-use remem_core::proposal::{Artifact, Kind, State};
+use remem_core::proposal::{Artifact, ProposalKind, ProposalState};
 use remem_core::sabotage;
 use remem_core::{Record, RecordBody, RecordKind, TenantId, Timestamp};
 use remem_store::StoreError;
@@ -15,13 +15,13 @@ use serde_json::{Map, Value, json};
 
 /// A proposal without its artifact.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Proposal {
+pub struct ProposalRecord {
     /// The id of the proposal.
     pub id: String,
     /// The kind of artifact that it would install.
-    pub kind: Kind,
+    pub kind: ProposalKind,
     /// The state, from draft to applied, rejected or archived.
-    pub state: State,
+    pub state: ProposalState,
     /// A title of one line.
     pub title: Option<String>,
     /// Why it should be installed.
@@ -37,7 +37,7 @@ pub struct Proposal {
     /// The proposal or installed artifact that it duplicates.
     pub duplicate_of: Option<String>,
     /// The installation, once the proposal is applied.
-    pub activated: Option<Activated>,
+    pub activation: Option<ProposalActivation>,
     /// The number of its newest revision, from 1.
     pub revision: u64,
     /// The hash of that revision's artifact.
@@ -54,7 +54,7 @@ pub struct Proposal {
 
 /// How a proposal was applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Activated {
+pub struct ProposalActivation {
     /// The id of the gate that it passed.
     pub approval_id: Option<String>,
     /// The installed artifact: `<kind>/<name>`.
@@ -63,16 +63,16 @@ pub struct Activated {
 
 /// A proposal with the artifact of its newest revision, both redacted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shown {
+pub struct ProposalView {
     /// The proposal without its artifact.
-    pub proposal: Proposal,
+    pub proposal: ProposalRecord,
     /// The artifact; empty if it was erased.
     pub artifact: Map<String, Value>,
 }
 
 /// One revision of a proposal.
 #[derive(Clone, PartialEq)]
-pub struct Revision {
+pub struct RevisionView {
     /// The number of the revision, from 1.
     pub number: u64,
     /// The hash of the revision's artifact.
@@ -86,7 +86,7 @@ pub struct Revision {
 }
 
 // Prints no text that a caller wrote.
-impl std::fmt::Debug for Proposal {
+impl std::fmt::Debug for ProposalRecord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Proposal")
             .field("id", &self.id)
@@ -96,7 +96,7 @@ impl std::fmt::Debug for Proposal {
     }
 }
 
-impl std::fmt::Debug for Revision {
+impl std::fmt::Debug for RevisionView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Revision")
             .field("number", &self.number)
@@ -116,7 +116,7 @@ pub(super) fn revision_body(
     author: Option<&str>,
     now: Timestamp,
 ) -> RecordBody {
-    own_words(
+    unredacted_body(
         json!({"artifact": artifact.text(), "sha256": artifact.sha256(), "author": author, "at": now.0}),
     )
 }
@@ -138,16 +138,16 @@ fn texts(body: &Map<String, Value>, name: &str) -> Vec<String> {
     .unwrap_or_default()
 }
 
-impl Proposal {
+impl ProposalRecord {
     /// Reads a proposal from its record; `None` if a field is missing.
-    pub(super) fn read(record: &Record) -> Option<Proposal> {
+    pub(super) fn from_record(record: &Record) -> Option<ProposalRecord> {
         let body = &record.body;
         let time = |name: &str| body.get(name).and_then(Value::as_i64).map(Timestamp);
         let activated = text(body, "installedArtifactRef");
-        Some(Proposal {
+        Some(ProposalRecord {
             id: record.key.clone(),
-            kind: Kind::parse(&text(body, "kind")?)?,
-            state: State::parse(&text(body, "state")?)?,
+            kind: ProposalKind::parse(&text(body, "kind")?)?,
+            state: ProposalState::parse(&text(body, "state")?)?,
             title: text(body, "title"),
             rationale: text(body, "rationale"),
             source_runs: texts(body, "sourceRunIds"),
@@ -155,7 +155,7 @@ impl Proposal {
             owner: text(body, "owner"),
             author: text(body, "author"),
             duplicate_of: text(body, "duplicateOf"),
-            activated: activated.map(|installed_ref| Activated {
+            activation: activated.map(|installed_ref| ProposalActivation {
                 approval_id: text(body, "approvalId"),
                 installed_ref,
             }),
@@ -170,7 +170,7 @@ impl Proposal {
 
     /// The body of the proposal's record.
     pub(super) fn body(&self) -> RecordBody {
-        own_words(json!({
+        unredacted_body(json!({
             "kind": self.kind.as_str(),
             "state": self.state.as_str(),
             "title": self.title,
@@ -180,8 +180,8 @@ impl Proposal {
             "owner": self.owner,
             "author": self.author,
             "duplicateOf": self.duplicate_of,
-            "approvalId": self.activated.as_ref().and_then(|activated| activated.approval_id.as_deref()),
-            "installedArtifactRef": self.activated.as_ref().map(|activated| activated.installed_ref.as_str()),
+            "approvalId": self.activation.as_ref().and_then(|activated| activated.approval_id.as_deref()),
+            "installedArtifactRef": self.activation.as_ref().map(|activated| activated.installed_ref.as_str()),
             "revision": self.revision,
             "sha256": self.sha256,
             "origin": self.origin,
@@ -191,7 +191,7 @@ impl Proposal {
     }
 
     /// The proposal as events refer to it.
-    pub(super) fn told(&self) -> ProposalRef {
+    pub(super) fn to_ref(&self) -> ProposalRef {
         ProposalRef {
             proposal_id: self.id.clone(),
             kind: self.kind.as_str().to_owned(),
@@ -200,7 +200,7 @@ impl Proposal {
     }
 
     /// Whether a principal has submitted or written the proposal, and so may not approve it.
-    pub(super) fn is_of(&self, principal: &str) -> bool {
+    pub(super) fn is_submitted_or_written_by(&self, principal: &str) -> bool {
         [&self.owner, &self.author]
             .into_iter()
             .flatten()
@@ -215,13 +215,13 @@ pub(super) fn is_proposal_id(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-impl Desk {
+impl ProposalStore {
     /// Reads a proposal by its id.
     pub(super) async fn proposal(
         &self,
         tenant: &TenantId,
         id: &str,
-    ) -> Result<Option<Proposal>, EngineError> {
+    ) -> Result<Option<ProposalRecord>, EngineError> {
         if !is_proposal_id(id) {
             return Ok(None);
         }
@@ -229,7 +229,8 @@ impl Desk {
             return Ok(None);
         };
         Ok(Some(
-            Proposal::read(&record).ok_or(StoreError::Damaged("a proposal cannot be read"))?,
+            ProposalRecord::from_record(&record)
+                .ok_or(StoreError::Damaged("a proposal cannot be read"))?,
         ))
     }
 
@@ -238,7 +239,7 @@ impl Desk {
     pub(super) async fn artifact(
         &self,
         tenant: &TenantId,
-        proposal: &Proposal,
+        proposal: &ProposalRecord,
     ) -> Result<Option<Artifact>, EngineError> {
         let key = revision_key(
             &proposal.id,
@@ -257,7 +258,10 @@ impl Desk {
     }
 
     /// Reads every proposal of a tenant, oldest first.
-    pub(super) async fn proposals(&self, tenant: &TenantId) -> Result<Vec<Proposal>, EngineError> {
+    pub(super) async fn all_proposals(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Vec<ProposalRecord>, EngineError> {
         const PAGE: u32 = 1_000;
         let mut all = Vec::new();
         let mut after = None::<String>;
@@ -265,7 +269,7 @@ impl Desk {
             let page = self
                 .records(tenant, RecordKind::Proposal, "", after.as_deref(), PAGE)
                 .await?;
-            all.extend(page.iter().filter_map(Proposal::read));
+            all.extend(page.iter().filter_map(ProposalRecord::from_record));
             match page.last().filter(|_| page.len() == PAGE as usize) {
                 Some(last) => after = Some(last.key.clone()),
                 None => return Ok(all),
@@ -277,61 +281,63 @@ impl Desk {
 impl Engine {
     /// A proposal with its artifact, redacted by the rules of today: what it holds may have become
     /// a secret since it was written.
-    pub(super) async fn shown_proposal(
+    pub(super) async fn proposal_view(
         &self,
         tenant: &TenantId,
-        proposal: Proposal,
-    ) -> Result<Shown, EngineError> {
+        proposal: ProposalRecord,
+    ) -> Result<ProposalView, EngineError> {
         let artifact = self
             .parts
-            .review
+            .proposal_store
             .artifact(tenant, &proposal)
             .await?
-            .map(|artifact| artifact.map())
+            .map(|artifact| artifact.to_map())
             .unwrap_or_default();
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
         let texts =
             json!({"title": proposal.title, "rationale": proposal.rationale, "artifact": artifact});
         let admission = rules.admission(&policy, self.now());
         let texts = texts.as_object().cloned().unwrap_or_default();
-        let redacted = self.cleaned(tenant, &admission, texts).await?;
+        let redacted = self.redact_body(tenant, &admission, texts).await?;
         let artifact = redacted
             .map()
             .get("artifact")
             .and_then(Value::as_object)
             .cloned()
             .unwrap_or_default();
-        let proposal = Proposal {
+        let proposal = ProposalRecord {
             title: text(redacted.map(), "title"),
             rationale: text(redacted.map(), "rationale"),
             ..proposal
         };
-        Ok(Shown { proposal, artifact })
+        Ok(ProposalView { proposal, artifact })
     }
 
     /// A revision with its artifact, redacted by the rules of today.
-    pub(super) async fn shown_revision(
+    pub(super) async fn revision_view(
         &self,
         tenant: &TenantId,
         number: u64,
         record: &Record,
-    ) -> Result<Revision, EngineError> {
+    ) -> Result<RevisionView, EngineError> {
         let sha256 = text(&record.body, "sha256").unwrap_or_default();
         let artifact =
             text(&record.body, "artifact").and_then(|text| Artifact::from_stored(text, &sha256));
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
-        let artifact = artifact.map(|artifact| artifact.map()).unwrap_or_default();
+        let artifact = artifact
+            .map(|artifact| artifact.to_map())
+            .unwrap_or_default();
         let admission = rules.admission(&policy, self.now());
-        let artifact = self.cleaned(tenant, &admission, artifact).await?;
+        let artifact = self.redact_body(tenant, &admission, artifact).await?;
         let artifact = artifact.map().clone();
         let at = record
             .body
             .get("at")
             .and_then(Value::as_i64)
             .map_or(record.at, Timestamp);
-        Ok(Revision {
+        Ok(RevisionView {
             number,
             sha256,
             author: text(&record.body, "author"),
@@ -344,14 +350,14 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remem_core::Ties;
+    use remem_core::RecordLinks;
 
     #[test]
     fn a_proposal_is_read_as_it_was_written() {
-        let bare = Proposal {
+        let bare = ProposalRecord {
             id: "prop_1".to_owned(),
-            kind: Kind::Automation,
-            state: State::Applied,
+            kind: ProposalKind::Automation,
+            state: ProposalState::Applied,
             title: None,
             rationale: None,
             source_runs: Vec::new(),
@@ -359,7 +365,7 @@ mod tests {
             owner: None,
             author: None,
             duplicate_of: None,
-            activated: None,
+            activation: None,
             revision: 1,
             sha256: "a".repeat(64),
             origin: "b".repeat(64),
@@ -367,12 +373,12 @@ mod tests {
             updated_at: Timestamp(2),
             version: 3,
         };
-        let activated = Some(Activated {
+        let activated = Some(ProposalActivation {
             approval_id: Some("g".to_owned()),
             installed_ref: "automation/a".to_owned(),
         });
         let text = |text: &str| Some(text.to_owned());
-        let full = Proposal {
+        let full = ProposalRecord {
             title: text("t"),
             rationale: text("r"),
             source_runs: vec!["run_1".to_owned()],
@@ -380,7 +386,7 @@ mod tests {
             owner: text("o"),
             author: text("a"),
             duplicate_of: text("prop_0"),
-            activated,
+            activation: activated,
             ..bare.clone()
         };
         for proposal in [bare, full] {
@@ -393,9 +399,9 @@ mod tests {
                 version: 3,
                 at: Timestamp(0),
                 body,
-                ties: Ties::default(),
+                links: RecordLinks::default(),
             };
-            assert!(Proposal::read(&record) == Some(proposal));
+            assert!(ProposalRecord::from_record(&record) == Some(proposal));
         }
     }
 

@@ -9,23 +9,23 @@ use serde_json::{Value, json};
 
 /// The record of an artifact without its bytes, of which only the hash is left. `None` for records
 /// of another kind.
-pub(crate) fn erased(admission: &Admission<'_>, record: &Record) -> Option<RecordBody> {
+pub(crate) fn erased_artifact(admission: &Admission<'_>, record: &Record) -> Option<RecordBody> {
     if !matches!(
         record.kind,
-        RecordKind::ProposalRevision | RecordKind::Installed
+        RecordKind::ProposalRevision | RecordKind::InstalledArtifact
     ) {
         return None;
     }
     let mut body = record.body.clone();
     body.insert("artifact".to_owned(), Value::from(""));
     body.insert("erased".to_owned(), json!(true));
-    Some(admission.record(body))
+    Some(admission.redact_record(body))
 }
 
 impl Engine {
     /// Reads records of proposals for the pass that redacts everything again, the only reader
     /// outside of `proposals`.
-    pub(crate) async fn inert_to_rescan(
+    pub(crate) async fn proposal_records_to_rescan(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
@@ -34,7 +34,7 @@ impl Engine {
     ) -> Result<Vec<Record>, EngineError> {
         Ok(self
             .parts
-            .review
+            .proposal_store
             .records(tenant, kind, "", after, limit)
             .await?)
     }

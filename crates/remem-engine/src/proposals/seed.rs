@@ -1,11 +1,11 @@
 //! The draft that conformance checks read. Nothing here has an effect on a host without the test
 //! endpoints.
 
-use super::manage::creating;
+use super::manage::add_proposal;
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use remem_core::proposal::{Kind, State};
+use remem_core::proposal::{ProposalKind, ProposalState};
 use remem_core::{Batch, Permission};
 use serde_json::json;
 
@@ -14,19 +14,19 @@ impl Engine {
     pub async fn seed_proposal(&self, caller: &Caller) -> Result<(), EngineError> {
         caller.require(Permission::ProposalsRead)?;
         let tenant = caller.tenant();
-        if !self.parts.seams
+        if !self.parts.test_endpoints
             || self
                 .parts
-                .review
-                .proposals(tenant)
+                .proposal_store
+                .all_proposals(tenant)
                 .await?
                 .iter()
-                .any(|proposal| proposal.state == State::Draft)
+                .any(|proposal| proposal.state == ProposalState::Draft)
         {
             return Ok(());
         }
-        self.room_for_a_proposal(tenant).await?;
-        let rules = self.rules(tenant).await?;
+        self.check_proposal_room(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let policy = self.policy_of(caller);
         let now = self.now_for(tenant).await?;
         let artifact = json!({
@@ -38,13 +38,15 @@ impl Engine {
         let artifact = artifact.as_object().cloned().unwrap_or_default();
         let admission = rules.admission(&policy, now);
         let texts = (Some(title), Some(rationale));
-        let draft = self.written(tenant, &admission, texts, artifact).await?;
+        let draft = self
+            .to_canonical(tenant, &admission, texts, artifact)
+            .await?;
         let proposal = self
-            .new_proposal(tenant, Kind::PromptTemplate, &draft, now)
+            .build_proposal(tenant, ProposalKind::PromptTemplate, &draft, now)
             .await?;
         self.parts
             .store
-            .commit(creating(
+            .commit(add_proposal(
                 Batch::new(tenant.clone(), now),
                 &proposal,
                 &draft.artifact,

@@ -1,16 +1,16 @@
 //! Proposals that the host drafts by itself, from what runs and agents did. It stores them for
 //! review and does nothing else; what was rejected once, in whatever form, is not proposed again.
 
-use super::manage::creating;
-use super::record::Proposal;
+use super::manage::add_proposal;
+use super::record::ProposalRecord;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::own_words;
+use crate::jobs::unredacted_body;
 use crate::passes::propose::NAME;
-use crate::registry::{Mode, PassReport};
-use crate::runs::TURN;
+use crate::registry::{PassMode, PassReport};
+use crate::runs::AGENT_TURN_WORKFLOW;
 use remem_core::proposal::synthesis::{ENGINE, TRACES_MAX};
-use remem_core::proposal::{RunTrace, Synthesised, Traces, check, synthesise};
+use remem_core::proposal::{ProposalDraft, RunTrace, Traces, check, draft_proposals};
 use remem_core::sabotage;
 use remem_core::{
     Batch, Fence, Precondition, Record, RecordKind, Rejection, RunState, RunStatus, TenantId,
@@ -21,28 +21,28 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, VecDeque};
 
 /// How often all traces are compared.
-const AGAIN_MS: i64 = 3_600_000;
+const INTERVAL_MS: i64 = 3_600_000;
 /// Runs read with one query.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 /// Pages of one activation, at most.
 const PAGES_MAX: u32 = 200;
 
 /// The progress record of the pass `propose`.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Progress {
+struct SynthesisProgress {
     /// When all traces were last compared.
     at: i64,
     /// The last run before the first one that has not ended.
-    seen: Option<String>,
+    last_run: Option<String>,
     /// The last tool trace that was compared.
-    seen_trace: Option<String>,
+    last_trace: Option<String>,
     /// The run after which reading begins: there are too many for the earlier ones to be compared.
-    from: Option<String>,
+    start_after: Option<String>,
 }
 
-impl Progress {
+impl SynthesisProgress {
     /// Reads the progress from its record.
-    fn read(record: &Record) -> Progress {
+    fn from_record(record: &Record) -> SynthesisProgress {
         let text = |name: &str| {
             record
                 .body
@@ -55,23 +55,23 @@ impl Progress {
             .get("at")
             .and_then(Value::as_i64)
             .unwrap_or_default();
-        Progress {
+        SynthesisProgress {
             at,
-            seen: text("seen"),
-            seen_trace: text("seenTrace"),
-            from: text("from"),
+            last_run: text("seen"),
+            last_trace: text("seenTrace"),
+            start_after: text("from"),
         }
     }
 
     /// The body of the progress record.
     fn body(&self) -> Value {
-        json!({"at": self.at, "seen": self.seen, "seenTrace": self.seen_trace, "from": self.from})
+        json!({"at": self.at, "seen": self.last_run, "seenTrace": self.last_trace, "from": self.start_after})
     }
 }
 
 impl Engine {
     /// Whether there are runs or traces that were not compared, and the interval has passed.
-    pub(crate) async fn has_traces(
+    pub(crate) async fn has_new_traces(
         &self,
         tenant: &TenantId,
         now: Timestamp,
@@ -81,20 +81,20 @@ impl Engine {
             .record(tenant, RecordKind::Progress, NAME)
             .await?
             .as_ref()
-            .map(Progress::read)
+            .map(SynthesisProgress::from_record)
             .unwrap_or_default();
-        let next = Timestamp(progress.at.saturating_add(AGAIN_MS));
+        let next = Timestamp(progress.at.saturating_add(INTERVAL_MS));
         if progress.at > 0 && next > now {
-            self.passes.due_at(NAME, tenant, Some(next));
+            self.pass_log.set_due_at(NAME, tenant, Some(next));
             return Ok(false);
         }
-        self.passes
-            .due_at(NAME, tenant, Some(now.plus_ms(AGAIN_MS)));
+        self.pass_log
+            .set_due_at(NAME, tenant, Some(now.plus_ms(INTERVAL_MS)));
         let newer = |kind, after: Option<String>| async move {
             store.records(tenant, kind, "", after.as_deref(), 1).await
         };
-        if !newer(RecordKind::Run, progress.seen).await?.is_empty()
-            || !newer(RecordKind::ToolTrace, progress.seen_trace)
+        if !newer(RecordKind::Run, progress.last_run).await?.is_empty()
+            || !newer(RecordKind::ToolTrace, progress.last_trace)
                 .await?
                 .is_empty()
         {
@@ -107,10 +107,10 @@ impl Engine {
     }
 
     /// Drafts proposals from what was done repeatedly.
-    pub(crate) async fn propose(
+    pub(crate) async fn synthesise_proposals(
         &self,
         tenant: &TenantId,
-        mode: Mode,
+        mode: PassMode,
         fence: Option<Fence>,
     ) -> Result<PassReport, EngineError> {
         let now = self.now_for(tenant).await?;
@@ -120,25 +120,29 @@ impl Engine {
             .store
             .record(tenant, RecordKind::Progress, NAME)
             .await?;
-        let mut progress = known.as_ref().map(Progress::read).unwrap_or_default();
+        let mut progress = known
+            .as_ref()
+            .map(SynthesisProgress::from_record)
+            .unwrap_or_default();
         let (runs, mut report) = self.run_traces(tenant, &mut progress).await?;
-        let tools = self.traces(tenant).await?;
-        progress.seen_trace = tools
+        let tools = self.tool_traces(tenant).await?;
+        progress.last_trace = tools
             .iter()
             .map(|trace| trace.id.clone())
             .max()
-            .or(progress.seen_trace);
+            .or(progress.last_trace);
         report.examined += (runs.len() + tools.len()) as u64;
         let traces = Traces { runs, tools };
-        let zone = self.parts.proposals.zone.clone();
+        let zone = self.parts.proposal_settings.zone.clone();
         let rules = policy.clone();
         // On a blocking thread: thousands of traces are compared with each other.
-        let drafts = tokio::task::spawn_blocking(move || synthesise(&traces, &zone, &rules)).await;
+        let drafts =
+            tokio::task::spawn_blocking(move || draft_proposals(&traces, &zone, &rules)).await;
         let drafts = drafts.map_err(|_| StoreError::Damaged("the traces could not be compared"))?;
         let mut known = self.known_hashes(tenant).await?;
         for draft in drafts {
             match self
-                .draft(tenant, draft, &mut known, mode, fence.clone())
+                .store_draft(tenant, draft, &mut known, mode, fence.clone())
                 .await
             {
                 Ok(created) => report.changed += u64::from(created),
@@ -149,19 +153,19 @@ impl Engine {
                 Err(other) => return Err(other),
             }
         }
-        if mode != Mode::DryRun {
-            self.forget_traces(tenant, now, fence.clone()).await?;
+        if mode != PassMode::DryRun {
+            self.delete_old_traces(tenant, now, fence.clone()).await?;
             progress.at = now.0;
             let batch = Batch::new(tenant.clone(), now).fenced(fence);
-            let batch = batch.set(
+            let batch = batch.set_record(
                 RecordKind::Progress,
                 NAME.to_owned(),
                 Precondition::None,
-                own_words(progress.body()),
+                unredacted_body(progress.body()),
             );
             self.parts.store.commit(batch).await?;
-            self.passes
-                .due_at(NAME, tenant, Some(now.plus_ms(AGAIN_MS)));
+            self.pass_log
+                .set_due_at(NAME, tenant, Some(now.plus_ms(INTERVAL_MS)));
         }
         Ok(report)
     }
@@ -170,21 +174,21 @@ impl Engine {
     async fn run_traces(
         &self,
         tenant: &TenantId,
-        progress: &mut Progress,
+        progress: &mut SynthesisProgress,
     ) -> Result<(Vec<RunTrace>, PassReport), EngineError> {
         let mut traces = VecDeque::new();
-        let mut after = progress.from.clone();
+        let mut after = progress.start_after.clone();
         let mut all_ended = true;
         let mut more = false;
         for page_number in 1..=PAGES_MAX {
             let page = self
                 .parts
                 .store
-                .records(tenant, RecordKind::Run, "", after.as_deref(), PAGE)
+                .records(tenant, RecordKind::Run, "", after.as_deref(), PAGE_SIZE)
                 .await?;
             let last = page
                 .last()
-                .filter(|_| page.len() == PAGE as usize)
+                .filter(|_| page.len() == PAGE_SIZE as usize)
                 .map(|last| last.key.clone());
             for record in page {
                 let key = record.key.clone();
@@ -193,11 +197,11 @@ impl Engine {
                 };
                 all_ended &= state.status.is_terminal();
                 if all_ended {
-                    progress.seen = Some(key.clone());
+                    progress.last_run = Some(key.clone());
                 }
-                traces.extend(trace(key, state));
+                traces.extend(run_trace(key, state));
                 if traces.len() > TRACES_MAX {
-                    progress.from = traces.pop_front().map(|trace: RunTrace| trace.run);
+                    progress.start_after = traces.pop_front().map(|trace: RunTrace| trace.run);
                 }
             }
             more = page_number == PAGES_MAX && last.is_some();
@@ -217,7 +221,7 @@ impl Engine {
 
     /// The hashes of everything that was ever proposed or is installed.
     async fn known_hashes(&self, tenant: &TenantId) -> Result<BTreeSet<String>, EngineError> {
-        let proposals = self.parts.review.proposals(tenant).await?;
+        let proposals = self.parts.proposal_store.all_proposals(tenant).await?;
         let remembered = sabotage!(
             "what-was-turned-down-comes-back",
             proposals,
@@ -234,7 +238,7 @@ impl Engine {
         let installed = self
             .parts
             .store
-            .records(tenant, RecordKind::Installed, "", None, limit)
+            .records(tenant, RecordKind::InstalledArtifact, "", None, limit)
             .await?;
         known.extend(
             installed
@@ -245,18 +249,18 @@ impl Engine {
     }
 
     /// Stores a draft for review, unless it is known; returns whether it did.
-    async fn draft(
+    async fn store_draft(
         &self,
         tenant: &TenantId,
-        draft: Synthesised,
+        draft: ProposalDraft,
         known: &mut BTreeSet<String>,
-        mode: Mode,
+        mode: PassMode,
         fence: Option<Fence>,
     ) -> Result<bool, EngineError> {
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
         let now = self.now_for(tenant).await?;
-        let Synthesised {
+        let ProposalDraft {
             kind,
             title,
             rationale,
@@ -266,23 +270,23 @@ impl Engine {
         } = draft;
         let admission = rules.admission(&policy, now);
         let texts = (Some(title), Some(rationale));
-        let canonical = match self.written(tenant, &admission, texts, artifact).await {
+        let canonical = match self.to_canonical(tenant, &admission, texts, artifact).await {
             Ok(canonical) => canonical,
             Err(EngineError::Rejected(_)) => return Ok(false),
             Err(other) => return Err(other),
         };
         // An artifact that was redacted may no longer be valid.
-        if check(kind, &canonical.artifact.map(), &policy).is_err()
+        if check(kind, &canonical.artifact.to_map(), &policy).is_err()
             || !known.insert(canonical.artifact.sha256().to_owned())
         {
             return Ok(false);
         }
-        self.room_for_a_proposal(tenant).await?;
-        if mode == Mode::DryRun {
+        self.check_proposal_room(tenant).await?;
+        if mode == PassMode::DryRun {
             return Ok(true);
         }
-        let proposal = self.new_proposal(tenant, kind, &canonical, now).await?;
-        let proposal = Proposal {
+        let proposal = self.build_proposal(tenant, kind, &canonical, now).await?;
+        let proposal = ProposalRecord {
             source_runs,
             synthesizer: Some(ENGINE.to_owned()),
             ..proposal
@@ -290,7 +294,7 @@ impl Engine {
         let batch = Batch::new(tenant.clone(), now).fenced(fence);
         self.parts
             .store
-            .commit(creating(batch, &proposal, &canonical.artifact, now))
+            .commit(add_proposal(batch, &proposal, &canonical.artifact, now))
             .await?;
         Ok(true)
     }
@@ -298,7 +302,7 @@ impl Engine {
 
 /// The trace of a run, if it counts: it completed, is not a sub-run or a fork, and is visible to
 /// everyone.
-fn trace(run: String, state: RunState) -> Option<RunTrace> {
+fn run_trace(run: String, state: RunState) -> Option<RunTrace> {
     let counts = sabotage!(
         "drafts-are-made-of-anybody-s-runs",
         state.status == RunStatus::Completed
@@ -308,7 +312,7 @@ fn trace(run: String, state: RunState) -> Option<RunTrace> {
         state.status == RunStatus::Completed && state.parent.is_none() && state.source.is_none()
     );
     let completed_at = state.completed_at.filter(|_| counts)?;
-    let agent_id = (state.workflow_id == TURN)
+    let agent_id = (state.workflow_id == AGENT_TURN_WORKFLOW)
         .then(|| state.agent.map(|agent| agent.agent_id))
         .flatten();
     let inputs: Map<String, Value> = state.inputs;

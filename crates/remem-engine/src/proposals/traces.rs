@@ -36,9 +36,9 @@ impl std::fmt::Debug for NewTrace {
 /// Characters of a tool's or agent's name, at most.
 const NAME_CHARS_MAX: usize = 256;
 /// Traces that one activation deletes, at most.
-const FORGET_MAX: u32 = 500;
+const DELETE_MAX: u32 = 500;
 /// Traces read with one query.
-const PAGE: u32 = 1_000;
+const PAGE_SIZE: u32 = 1_000;
 
 impl Engine {
     /// Stores a tool trace and returns its id.
@@ -96,41 +96,51 @@ impl Engine {
         {
             return Err(Rejection::MalformedName { field: "runId" }.into());
         }
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let now = self.now_for(tenant).await?;
         let body = json!({"agentId": new.agent_id, "tools": new.tools, "task": new.task, "runId": new.run});
         let admission = rules.admission(&policy, now);
         let body = body.as_object().cloned().unwrap_or_default();
-        let body = self.cleaned(tenant, &admission, body).await?;
-        let id = format!("trace_{}", self.parts.ids.holder());
-        let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
+        let body = self.redact_body(tenant, &admission, body).await?;
+        let id = format!("trace_{}", self.parts.ids.unique_name());
+        let batch = Batch::new(tenant.clone(), now).with_principal(caller.principal().clone());
         self.parts
             .store
-            .commit(batch.set(
+            .commit(batch.set_record(
                 RecordKind::ToolTrace,
                 id.clone(),
                 Precondition::Absent,
                 body,
             ))
             .await?;
-        self.passes.again(crate::passes::propose::NAME, tenant);
+        self.pass_log
+            .mark_pending(crate::passes::propose::NAME, tenant);
         Ok(id)
     }
 
     /// Reads the stored traces, oldest first.
-    pub(super) async fn traces(&self, tenant: &TenantId) -> Result<Vec<ToolTrace>, EngineError> {
+    pub(super) async fn tool_traces(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Vec<ToolTrace>, EngineError> {
         let mut all = Vec::new();
         let mut after = None::<String>;
         // Read up to twice the allowed number, which covers those that were added since old ones
         // were last deleted.
-        for _ in 0..2 * self.parts.policy.traces_max.div_ceil(PAGE as usize) {
+        for _ in 0..2 * self.parts.policy.traces_max.div_ceil(PAGE_SIZE as usize) {
             let page = self
                 .parts
                 .store
-                .records(tenant, RecordKind::ToolTrace, "", after.as_deref(), PAGE)
+                .records(
+                    tenant,
+                    RecordKind::ToolTrace,
+                    "",
+                    after.as_deref(),
+                    PAGE_SIZE,
+                )
                 .await?;
-            all.extend(page.iter().filter_map(read));
-            match page.last().filter(|_| page.len() == PAGE as usize) {
+            all.extend(page.iter().filter_map(trace_from_record));
+            match page.last().filter(|_| page.len() == PAGE_SIZE as usize) {
                 Some(last) => after = Some(last.key.clone()),
                 None => break,
             }
@@ -139,7 +149,7 @@ impl Engine {
     }
 
     /// Deletes traces that are too old or beyond the allowed number; returns how many.
-    pub(super) async fn forget_traces(
+    pub(super) async fn delete_old_traces(
         &self,
         tenant: &TenantId,
         now: Timestamp,
@@ -150,7 +160,7 @@ impl Engine {
         let oldest = now.plus_ms(-policy.trace_retention_ms);
         let limit = u32::try_from(policy.traces_max)
             .unwrap_or(u32::MAX)
-            .saturating_add(FORGET_MAX);
+            .saturating_add(DELETE_MAX);
         let records = store
             .records(tenant, RecordKind::ToolTrace, "", None, limit)
             .await?;
@@ -160,13 +170,13 @@ impl Engine {
             .enumerate()
             .filter(|(n, record)| *n < excess || record.at < oldest)
             .map(|(_, record)| record.key);
-        let deleted: Vec<String> = deleted.take(FORGET_MAX as usize).collect();
+        let deleted: Vec<String> = deleted.take(DELETE_MAX as usize).collect();
         let count = deleted.len() as u64;
         if count > 0 {
             let batch = Batch::new(tenant.clone(), now).fenced(fence);
             store
                 .commit(deleted.into_iter().fold(batch, |batch, key| {
-                    batch.unset(RecordKind::ToolTrace, key, Precondition::None)
+                    batch.delete_record(RecordKind::ToolTrace, key, Precondition::None)
                 }))
                 .await?;
         }
@@ -175,7 +185,7 @@ impl Engine {
 }
 
 /// Reads a trace from its record.
-fn read(record: &Record) -> Option<ToolTrace> {
+fn trace_from_record(record: &Record) -> Option<ToolTrace> {
     let text = |name: &str| {
         record
             .body

@@ -1,15 +1,15 @@
 //! The memory actions of a `core.identity` node, by its setting `memoryAction`.
 
-use super::live::{Halt, Live};
+use super::execution::{Halt, RunExecution};
 use super::reads::ListArgs;
 use super::{distill, probes};
-use crate::caller::named;
+use crate::caller::resolve_memory_ref;
 use remem_core::workflow::Node;
 use remem_core::{Draft, PrincipalId};
 use serde_json::Value;
 
 /// The memory that a node works with: the one it names, or its agent's.
-pub(super) fn memory_of(node: &Node) -> Option<&str> {
+pub(super) fn node_memory(node: &Node) -> Option<&str> {
     let configured = node.config.get("memoryRef").and_then(Value::as_str);
     configured.or_else(|| {
         node.agent
@@ -19,7 +19,7 @@ pub(super) fn memory_of(node: &Node) -> Option<&str> {
 }
 
 /// Whether a node names a memory that belongs to this user alone.
-pub(super) fn names_own(user: &PrincipalId, node: &Node) -> bool {
+pub(super) fn names_private_memory(user: &PrincipalId, node: &Node) -> bool {
     let of_agent = node
         .agent
         .as_ref()
@@ -29,41 +29,46 @@ pub(super) fn names_own(user: &PrincipalId, node: &Node) -> bool {
         .filter_map(|name| node.config.get(name)?.as_str());
     configured
         .chain(of_agent)
-        .filter_map(|name| named(user, name))
+        .filter_map(|name| resolve_memory_ref(user, name))
         .any(|memory_ref| memory_ref.owner().is_some())
 }
 
 /// The memory that a node works with; fails if it names none.
-pub(super) fn needed_memory(node: &Node) -> Result<String, Halt> {
-    memory_of(node)
-        .map(str::to_owned)
-        .ok_or_else(|| bad("a memory node must have a memoryRef, of its own or of its agent"))
+pub(super) fn require_memory(node: &Node) -> Result<String, Halt> {
+    node_memory(node).map(str::to_owned).ok_or_else(|| {
+        invalid_node("a memory node must have a memoryRef, of its own or of its agent")
+    })
 }
 
 /// The fault of a node with invalid settings.
-fn bad(message: &str) -> Halt {
+fn invalid_node(message: &str) -> Halt {
     Halt::fault("validation_error", message)
 }
 
 /// Executes a `core.identity` node.
-pub(super) async fn identity(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+pub(super) async fn run_identity_node(
+    execution: &mut RunExecution<'_>,
+    node: &Node,
+) -> Result<(), Halt> {
     match node
         .config
         .get("memoryAction")
         .map(|action| action.as_str().unwrap_or_default())
     {
-        None => pass_on(execution, node),
+        None => set_value(execution, node),
         Some("write") => write(execution, node).await,
         Some("read") => read(execution, node).await,
         Some("get") => get(execution, node).await,
         Some("delete") => delete(execution, node).await,
         Some("read-file") => read_file(execution, node).await,
-        Some("distill") => distill::run(execution, node).await,
+        Some("distill") => distill::run_distill_node(execution, node).await,
         Some("consolidate" | "compact") => Err(Halt::fault(
             "pass_inside_run",
             "a run cannot change the memory that it reads a snapshot of: start the pass outside of the run",
         )),
-        Some(other) if execution.engine.parts.seams => probes::run(execution, node, other).await,
+        Some(other) if execution.engine.parts.test_endpoints => {
+            probes::run_probe(execution, node, other).await
+        }
         Some(_) => Err(Halt::fault(
             "capability_not_provided",
             "this host does not provide the memoryAction of the node",
@@ -72,7 +77,7 @@ pub(super) async fn identity(execution: &mut Live<'_>, node: &Node) -> Result<()
 }
 
 /// The variable that an answer is stored in.
-fn into<'a>(node: &'a Node, default: &'a str) -> &'a str {
+fn output_variable<'a>(node: &'a Node, default: &'a str) -> &'a str {
     node.config
         .get("into")
         .and_then(Value::as_str)
@@ -81,7 +86,7 @@ fn into<'a>(node: &'a Node, default: &'a str) -> &'a str {
 
 /// A text argument of a node: from its settings, or if `<name>From` is set, from an input or a
 /// variable.
-fn text(execution: &Live<'_>, node: &Node, name: &str) -> Result<String, Halt> {
+fn text_argument(execution: &RunExecution<'_>, node: &Node, name: &str) -> Result<String, Halt> {
     if let Some(text) = node.config.get(name).and_then(Value::as_str) {
         return Ok(text.to_owned());
     }
@@ -98,20 +103,20 @@ fn text(execution: &Live<'_>, node: &Node, name: &str) -> Result<String, Halt> {
     argument
         .and_then(Value::as_str)
         .map(str::to_owned)
-        .ok_or_else(|| bad("a memory node lacks a text that its action needs"))
+        .ok_or_else(|| invalid_node("a memory node lacks a text that its action needs"))
 }
 
 /// Copies the node's setting `value` into a variable.
-fn pass_on(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+fn set_value(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
     if let Some(value) = node.config.get("value").cloned() {
-        execution.set(into(node, "value"), value);
+        execution.set(output_variable(node, "value"), value);
     }
     Ok(())
 }
 
 /// Writes an entry and stores its id in a variable.
-async fn write(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let memory_ref = needed_memory(node)?;
+async fn write(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
+    let memory_ref = require_memory(node)?;
     let now = execution.now().await?;
     let tags = node.config.get("tags").and_then(Value::as_array);
     let tags = tags.map_or_else(Vec::new, |tags| {
@@ -126,13 +131,13 @@ async fn write(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         .and_then(Value::as_i64)
         .map(|ms| now.plus_ms(ms));
     let draft = Draft {
-        content: text(execution, node, "content")?,
+        content: text_argument(execution, node, "content")?,
         tags,
         expires_at,
         ..Draft::default()
     };
     let id = execution.write(&memory_ref, draft, now).await?;
-    execution.set(into(node, "memoryId"), id.as_str());
+    execution.set(output_variable(node, "memoryId"), id.as_str());
     Ok(())
 }
 
@@ -154,37 +159,42 @@ pub(super) fn list_args(node: &Node) -> ListArgs {
 }
 
 /// Lists entries into a variable.
-async fn read(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+async fn read(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
     let entries = execution
-        .list(&needed_memory(node)?, &list_args(node))
+        .list(&require_memory(node)?, &list_args(node))
         .await?;
-    execution.set(into(node, "memory"), entries);
+    execution.set(output_variable(node, "memory"), entries);
     Ok(())
 }
 
 /// Reads one entry into a variable.
-async fn get(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+async fn get(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
     let entry = execution
-        .get(&needed_memory(node)?, &text(execution, node, "id")?)
+        .get(
+            &require_memory(node)?,
+            &text_argument(execution, node, "id")?,
+        )
         .await?;
-    execution.set(into(node, "memory"), entry);
+    execution.set(output_variable(node, "memory"), entry);
     Ok(())
 }
 
 /// Deletes an entry, and stores in a variable whether it existed.
-async fn delete(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let memory_ref = needed_memory(node)?;
-    let id = text(execution, node, "id")?;
+async fn delete(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
+    let memory_ref = require_memory(node)?;
+    let id = text_argument(execution, node, "id")?;
     // Whether the entry exists is a recorded read, so that a replay gives the same answer.
     let exists = !execution.get(&memory_ref, &id).await?.is_null();
     execution.delete(&memory_ref, &id);
-    execution.set(into(node, "deleted"), exists);
+    execution.set(output_variable(node, "deleted"), exists);
     Ok(())
 }
 
 /// Reads a workspace file into a variable.
-async fn read_file(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let content = execution.file(&text(execution, node, "path")?).await?;
-    execution.set(into(node, "file"), content);
+async fn read_file(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
+    let content = execution
+        .file(&text_argument(execution, node, "path")?)
+        .await?;
+    execution.set(output_variable(node, "file"), content);
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! turn binds what the manifest requests (prompt, tools, memory), stores the task, recalls what the
 //! agent remembers, and emits events about it.
 
-use super::live::{Halt, Live};
+use super::execution::{Halt, RunExecution};
 use super::reads::ListArgs;
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -14,12 +14,12 @@ use remem_core::{Agent, AgentRef, Draft, EventBody, Rejection, TenantId, Workflo
 use serde_json::{Map, Value, json};
 
 /// Id of the workflow of an agent's turn.
-pub(crate) const TURN: &str = "agent-turn";
+pub(crate) const AGENT_TURN_WORKFLOW: &str = "agent-turn";
 /// Entries that a turn recalls, at most.
 const RECALLED_MAX: u32 = 20;
 
 /// The memory of an agent, if its manifest requests one.
-fn memory_of(agent: &Agent) -> Option<String> {
+fn agent_memory(agent: &Agent) -> Option<String> {
     let shape = agent.memory_shape()?;
     (shape.scratchpad || shape.conversation || shape.long_term)
         .then(|| format!("agents/{}", agent.id()))
@@ -27,27 +27,27 @@ fn memory_of(agent: &Agent) -> Option<String> {
 
 impl Engine {
     /// Builds the workflow that runs an agent of the tenant or the host.
-    pub(crate) async fn turn_of(
+    pub(crate) async fn agent_turn_workflow(
         &self,
         tenant: &TenantId,
         id: &str,
     ) -> Result<Workflow, EngineError> {
         let agent = self
-            .agent(tenant, id)
+            .find_agent(tenant, id)
             .await?
             .ok_or(EngineError::NotFound("agent"))?;
         let agent_ref = AgentRef {
             agent_id: agent.id().to_owned(),
             name: Some(agent.persona().to_owned()),
             model_class: None, // a manifest's classes are other words
-            memory_ref: memory_of(&agent),
+            memory_ref: agent_memory(&agent),
             version: None,
             channel: None,
             source_manifest_id: Some(agent.id().to_owned()),
         };
         let node = json!({"id": "turn", "typeId": "core.agent.turn", "agent": agent_ref, "config": {"source": "run-api"}});
         let document = Map::from_iter([
-            ("id".to_owned(), json!(TURN)),
+            ("id".to_owned(), json!(AGENT_TURN_WORKFLOW)),
             ("nodes".to_owned(), json!([node])),
         ]);
         Ok(Workflow::parse(document)?)
@@ -55,7 +55,10 @@ impl Engine {
 }
 
 /// Executes the node of an agent's turn.
-pub(super) async fn turn(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+pub(super) async fn run_agent_turn(
+    execution: &mut RunExecution<'_>,
+    node: &Node,
+) -> Result<(), Halt> {
     let id = node
         .agent
         .as_ref()
@@ -63,11 +66,11 @@ pub(super) async fn turn(execution: &mut Live<'_>, node: &Node) -> Result<(), Ha
         .ok_or(Rejection::Empty { field: "agent" })?;
     let offered: Vec<String> = texts(execution.run.state.inputs.get("availableTools"));
     let request = json!({"op": "agent", "agentId": id, "availableTools": offered});
-    let bound = match execution.recall(&request).await? {
+    let bound = match execution.replayed_answer(&request).await? {
         Some(answer) => answer,
-        None => bind(execution, &id, &offered).await?,
+        None => bind_agent(execution, &id, &offered).await?,
     };
-    let bound = execution.record(request, bound).await?;
+    let bound = execution.record_answer(request, bound).await?;
     let invocation_id = format!("{}:{}", execution.run.id, node.id);
     let memory_ref = bound["memoryRef"].as_str().map(str::to_owned);
     execution.emit_fact(EventBody::InvocationStarted(InvocationStarted {
@@ -84,7 +87,7 @@ pub(super) async fn turn(execution: &mut Live<'_>, node: &Node) -> Result<(), Ha
         memory_bound: memory_ref.is_some(),
     }))?;
     let recalled = match &memory_ref {
-        Some(memory_ref) => remember(execution, memory_ref).await?,
+        Some(memory_ref) => recall_and_store_task(execution, memory_ref).await?,
         None => Vec::new(),
     };
     let decision = Decision {
@@ -114,7 +117,11 @@ pub(super) async fn turn(execution: &mut Live<'_>, node: &Node) -> Result<(), Ha
 
 /// The tools, memory and model class that the manifest requests, as far as they are allowed and
 /// available.
-async fn bind(execution: &Live<'_>, id: &str, offered: &[String]) -> Result<Value, Halt> {
+async fn bind_agent(
+    execution: &RunExecution<'_>,
+    id: &str,
+    offered: &[String],
+) -> Result<Value, Halt> {
     let missing = || {
         Halt::fault(
             "agent_unknown",
@@ -123,12 +130,12 @@ async fn bind(execution: &Live<'_>, id: &str, offered: &[String]) -> Result<Valu
     };
     let agent = execution
         .engine
-        .agent(&execution.tenant, id)
+        .find_agent(&execution.tenant, id)
         .await?
         .ok_or_else(missing)?;
     if execution
         .engine
-        .prompt_of(&execution.tenant, &agent)
+        .system_prompt(&execution.tenant, &agent)
         .await?
         .is_none()
     {
@@ -141,11 +148,16 @@ async fn bind(execution: &Live<'_>, id: &str, offered: &[String]) -> Result<Valu
         .iter()
         .filter(|tool| agent.tools().any(|allowed| allowed == tool.as_str()))
         .collect();
-    Ok(json!({"tools": allowed, "memoryRef": memory_of(&agent), "modelClass": agent.model_class()}))
+    Ok(
+        json!({"tools": allowed, "memoryRef": agent_memory(&agent), "modelClass": agent.model_class()}),
+    )
 }
 
 /// Recalls what the agent remembers, and stores the task for the next turn.
-async fn remember(execution: &mut Live<'_>, memory_ref: &str) -> Result<Vec<Value>, Halt> {
+async fn recall_and_store_task(
+    execution: &mut RunExecution<'_>,
+    memory_ref: &str,
+) -> Result<Vec<Value>, Halt> {
     let recalled = execution
         .list(
             memory_ref,

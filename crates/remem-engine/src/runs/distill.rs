@@ -2,9 +2,9 @@
 //! options. The result is recorded like a read, so that a replay changes nothing and gives the same
 //! answer.
 
-use super::actions::needed_memory;
-use super::live::{Halt, Live};
-use crate::jobs::{Job, JobInfo, Trigger, WorkError};
+use super::actions::require_memory;
+use super::execution::{Halt, RunExecution};
+use crate::jobs::{JobContext, JobInfo, Trigger, WorkError};
 use crate::passes::distill;
 use remem_core::event::{Compacted, Distillation};
 use remem_core::sabotage;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 /// The token budget in the run's options: `distillation.tokenBudget`, as one key or two nested
 /// ones.
-fn budget(configurable: &Map<String, Value>) -> Result<Option<u64>, Halt> {
+fn token_budget(configurable: &Map<String, Value>) -> Result<Option<u64>, Halt> {
     let nested = configurable
         .get("distillation")
         .and_then(|options| options.get("tokenBudget"));
@@ -31,19 +31,22 @@ fn budget(configurable: &Map<String, Value>) -> Result<Option<u64>, Halt> {
 }
 
 /// Executes a node with the action `distill`.
-pub(super) async fn run(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let memory_ref = needed_memory(node)?;
-    let budget = budget(&execution.run.state.configurable)?;
+pub(super) async fn run_distill_node(
+    execution: &mut RunExecution<'_>,
+    node: &Node,
+) -> Result<(), Halt> {
+    let memory_ref = require_memory(node)?;
+    let budget = token_budget(&execution.run.state.configurable)?;
     let request = json!({"op": "distill", "memoryRef": memory_ref, "tokenBudget": budget});
     let answer = match sabotage!(
         "a-replay-distils",
-        execution.recall(&request).await?,
-        execution.recall(&request).await?.filter(|_| false)
+        execution.replayed_answer(&request).await?,
+        execution.replayed_answer(&request).await?.filter(|_| false)
     ) {
         Some(answer) => answer,
         None => distill_now(execution, &memory_ref, budget).await?,
     };
-    let answer = execution.record(request, answer).await?;
+    let answer = execution.record_answer(request, answer).await?;
     if let Some(code) = answer.get("error").and_then(Value::as_str) {
         let details = answer
             .get("details")
@@ -59,7 +62,10 @@ pub(super) async fn run(execution: &mut Live<'_>, node: &Node) -> Result<(), Hal
         .scope(&memory_ref)
         .ok_or(Rejection::MalformedName { field: "memoryRef" })?
         .memory_ref;
-    execution.emit_fact(EventBody::Compacted(told(full.as_str(), &answer)))?;
+    execution.emit_fact(EventBody::Compacted(compacted_event(
+        full.as_str(),
+        &answer,
+    )))?;
     execution.set(
         node.config
             .get("into")
@@ -71,7 +77,7 @@ pub(super) async fn run(execution: &mut Live<'_>, node: &Node) -> Result<(), Hal
 }
 
 /// The event of a distillation, from its recorded answer.
-fn told(memory_ref: &str, answer: &Value) -> Compacted {
+fn compacted_event(memory_ref: &str, answer: &Value) -> Compacted {
     let number = |name: &str| answer.get(name).and_then(Value::as_u64).unwrap_or(0);
     Compacted {
         memory_ref: memory_ref.to_owned(),
@@ -98,7 +104,7 @@ fn told(memory_ref: &str, answer: &Value) -> Compacted {
 /// Runs the distillation. For the same sources and budget it has an effect only once, however often
 /// it is repeated after a crash.
 async fn distill_now(
-    execution: &Live<'_>,
+    execution: &RunExecution<'_>,
     memory_ref: &str,
     budget: Option<u64>,
 ) -> Result<Value, Halt> {
@@ -118,7 +124,7 @@ async fn distill_now(
             execution.run.id.as_str().to_owned(),
         )
     };
-    let job = Job::of_run(execution.engine, scope, info, execution.read_at(now));
+    let job = JobContext::for_run(execution.engine, scope, info, execution.read_at(now));
     match distill::work(execution.engine, &job).await {
         Ok(report) => Ok(Value::Object(report.detail)),
         Err(WorkError::Refused { code, details }) => Ok(json!({"error": code, "details": details})),

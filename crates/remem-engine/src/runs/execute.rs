@@ -1,7 +1,7 @@
 //! Executes a run, node after node, up to its final event.
 
-use super::live::{Halt, Live, Reads};
-use super::{Fresh, nodes};
+use super::execution::{Halt, RecordedReads, RunExecution};
+use super::{LoadedRun, nodes};
 use crate::engine::Engine;
 use remem_core::event::{Fault, NodeEnded, NodeFailed, NodeStarted, RunEnded, RunFailed};
 use remem_core::sabotage;
@@ -15,12 +15,12 @@ pub(crate) fn execute<'a>(
     engine: &'a Engine,
     tenant: &'a TenantId,
     id: &'a RunId,
-    loaded: Option<Fresh>,
+    loaded: Option<LoadedRun>,
 ) -> Pin<Box<dyn Future<Output = Result<(), Halt>> + Send + 'a>> {
     Box::pin(async move {
         let execution = match loaded {
-            Some(loaded) => Some(Live::fresh(engine, tenant, id, loaded).await?),
-            None => Live::load(engine, tenant, id).await?,
+            Some(loaded) => Some(RunExecution::from_loaded(engine, tenant, id, loaded).await?),
+            None => RunExecution::load(engine, tenant, id).await?,
         };
         let Some(mut execution) = execution else {
             return Ok(());
@@ -32,7 +32,7 @@ pub(crate) fn execute<'a>(
         let Err(Halt::Fault(fault)) = result else {
             return result;
         };
-        fail(
+        fail_run_at_node(
             engine,
             tenant,
             id,
@@ -44,7 +44,7 @@ pub(crate) fn execute<'a>(
 }
 
 /// Executes the nodes that have not ended, each in one commit.
-async fn run_nodes(execution: &mut Live<'_>) -> Result<(), Halt> {
+async fn run_nodes(execution: &mut RunExecution<'_>) -> Result<(), Halt> {
     let nodes = execution.workflow.nodes.clone();
     if nodes.is_empty() {
         return Err(Halt::fault(
@@ -64,14 +64,14 @@ async fn run_nodes(execution: &mut Live<'_>) -> Result<(), Halt> {
         }
         execution
             .engine
-            .runs
-            .give_way(&execution.tenant, &execution.run.id)
+            .run_queue
+            .wait_while_held(&execution.tenant, &execution.run.id)
             .await;
-        execution.enter(n);
-        execution.look_at_rules().await?;
-        overtime(execution).await?;
+        execution.begin_node(n);
+        execution.reload_rules().await?;
+        check_duration(execution).await?;
         if node.disabled {
-            execution.leave(node, true);
+            execution.end_node(node, true);
             continue;
         }
         execution.emit(EventBody::NodeStarted(NodeStarted {
@@ -79,7 +79,7 @@ async fn run_nodes(execution: &mut Live<'_>) -> Result<(), Halt> {
             type_id: node.type_id.clone(),
         }));
         run_node(execution, node).await?;
-        execution.leave(node, false);
+        execution.end_node(node, false);
         execution.emit(EventBody::NodeCompleted(NodeEnded {
             node_id: node.id.clone(),
         }));
@@ -92,7 +92,7 @@ async fn run_nodes(execution: &mut Live<'_>) -> Result<(), Halt> {
 }
 
 /// Executes one node, after checking that this host supports it and that the run may use it.
-async fn run_node(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+async fn run_node(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
     let missing = |what: &str| {
         Halt::fault(
             "capability_not_provided",
@@ -100,11 +100,12 @@ async fn run_node(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         )
     };
     // The type's name is safe to echo: names are checked when a definition is read.
-    let kind = nodes::find(&node.type_id).filter(|kind| !kind.seam || execution.engine.parts.seams);
+    let kind = nodes::find_node_type(&node.type_id)
+        .filter(|kind| !kind.test_only || execution.engine.parts.test_endpoints);
     let kind = kind.ok_or_else(|| missing(&format!("the node type {}", node.type_id)))?;
     if let Some(scopes) = &execution.run.state.scopes {
         let lacks = |scope: &&Permission| !scopes.iter().any(|name| name == scope.as_str());
-        let missing = nodes::needs(node).iter().find(lacks);
+        let missing = nodes::required_permissions(node).iter().find(lacks);
         if let Some(scope) = sabotage!("a-run-does-what-its-installer-may-not", missing, None) {
             return Err(Halt::fault(
                 "forbidden",
@@ -112,14 +113,14 @@ async fn run_node(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
             ));
         }
     }
-    match kind.requires {
+    match kind.missing_capability {
         Some(capability) => Err(missing(capability)),
         None => (kind.run)(execution, node).await,
     }
 }
 
 /// Fails if the run has taken too long.
-async fn overtime(execution: &Live<'_>) -> Result<(), Halt> {
+async fn check_duration(execution: &RunExecution<'_>) -> Result<(), Halt> {
     let end = execution
         .run
         .state
@@ -135,22 +136,22 @@ async fn overtime(execution: &Live<'_>) -> Result<(), Halt> {
 }
 
 /// Commits the end of a run that completed.
-async fn finish(execution: &mut Live<'_>) -> Result<(), Halt> {
+async fn finish(execution: &mut RunExecution<'_>) -> Result<(), Halt> {
     let now = execution.now().await?;
     execution.run.state.status = RunStatus::Completed;
     execution.run.state.completed_at = Some(now.0);
     execution.emit(EventBody::RunCompleted(RunEnded {
         duration_ms: duration(execution, now.0),
     }));
-    execution.release();
+    execution.release_snapshot();
     execution.commit().await?;
-    ended(execution.run.state.status);
+    count_ended(execution.run.state.status);
     Ok(())
 }
 
 /// How long the run took, in milliseconds. A replay repeats the recorded figure, so that both logs
 /// are equal.
-fn duration(execution: &Live<'_>, now: i64) -> u64 {
+fn duration(execution: &RunExecution<'_>, now: i64) -> u64 {
     let own = now
         .saturating_sub(execution.run.state.started_at)
         .max(0)
@@ -160,20 +161,20 @@ fn duration(execution: &Live<'_>, now: i64) -> u64 {
 }
 
 /// Counts an ended run in the metrics.
-fn ended(status: RunStatus) {
+fn count_ended(status: RunStatus) {
     metrics::counter!("remem_runs_ended_total", "status" => status.as_str()).increment(1);
 }
 
 /// Ends a run with an error. The changes staged by the failed node are dropped: the run is loaded
 /// again from its record.
-pub(crate) async fn fail(
+pub(crate) async fn fail_run_at_node(
     engine: &Engine,
     tenant: &TenantId,
     id: &RunId,
     fault: Fault,
-    reads: Reads,
+    reads: RecordedReads,
 ) -> Result<(), Halt> {
-    let Some(mut execution) = Live::load(engine, tenant, id).await? else {
+    let Some(mut execution) = RunExecution::load(engine, tenant, id).await? else {
         return Ok(());
     };
     let now = execution.now().await?;
@@ -205,7 +206,7 @@ pub(crate) async fn fail(
         // midway.
         let is_node_start = |event: &Event| matches!(&event.body, EventBody::NodeStarted(node) if node.node_id == node_id);
         if !engine
-            .whole_log(tenant, id)
+            .full_run_log(tenant, id)
             .await?
             .iter()
             .any(is_node_start)
@@ -226,8 +227,8 @@ pub(crate) async fn fail(
         failed_node_id: node.map(|node| node.id),
         duration_ms,
     }));
-    execution.release();
+    execution.release_snapshot();
     execution.commit().await?;
-    ended(execution.run.state.status);
+    count_ended(execution.run.state.status);
     Ok(())
 }

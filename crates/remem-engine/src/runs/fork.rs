@@ -1,11 +1,11 @@
 //! Forks of runs: a replay answers every read from what the source run recorded; a branch continues
 //! with new reads from a chosen event.
 
-use super::{Run, Start, Started, scopes_of};
+use super::{PreparedRun, Run, StartedRun, scopes_of};
 use crate::caller::Caller;
-use crate::engine::{Digest, Engine};
+use crate::engine::{Engine, RequestDigest};
 use crate::error::EngineError;
-use remem_core::run::{ForkMode, NodeDone, Source};
+use remem_core::run::{EndedNode, ForkMode, ForkSource};
 use remem_core::sabotage;
 use remem_core::{
     Event, EventBody, EventKind, Rejection, RunId, RunState, RunStatus, TenantId, Timestamp,
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 /// The parameters of a fork.
 #[derive(Clone, Debug)]
-pub struct Fork {
+pub struct ForkRequest {
     /// Whether to replay or to branch.
     pub mode: ForkMode,
     /// The event to fork from; required for a branch.
@@ -26,11 +26,11 @@ pub struct Fork {
 
 /// The result of a fork.
 #[derive(Clone, Debug)]
-pub struct Forked {
+pub struct ForkedRun {
     /// The run that was started.
     pub run: Run,
     /// The run and event that it was forked from.
-    pub source: Source,
+    pub source: ForkSource,
     /// Whether this repeats the answer to an earlier request with the same idempotency key.
     pub replayed: bool,
 }
@@ -74,12 +74,12 @@ pub(super) async fn recording(
     };
     let source = RunId::parse(&source.run_id).ok_or(EngineError::NotFound("run"))?;
     let repeated = engine
-        .whole_log(tenant, &run.id)
+        .full_run_log(tenant, &run.id)
         .await?
         .iter()
         .filter(|event| is_fact(event))
         .count();
-    let log = engine.whole_log(tenant, &source).await?;
+    let log = engine.full_run_log(tenant, &source).await?;
     let duration_ms = log.iter().find_map(|event| match &event.body {
         EventBody::RunCompleted(ended) => Some(ended.duration_ms),
         EventBody::RunFailed(failed) => Some(failed.duration_ms),
@@ -95,10 +95,10 @@ impl Engine {
         &self,
         caller: &Caller,
         id: &str,
-        fork: Fork,
+        fork: ForkRequest,
         key: Option<&str>,
-    ) -> Result<Forked, EngineError> {
-        caller.may_start_runs()?;
+    ) -> Result<ForkedRun, EngineError> {
+        caller.require_run_start()?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound("run"))?;
         if fork.mode == ForkMode::Replay && fork.overlay.is_some() {
             return Err(Rejection::Invalid {
@@ -115,15 +115,15 @@ impl Engine {
             .into());
         }
         let from_seq = fork.from_seq.unwrap_or(0);
-        let log = self.whole_log(caller.tenant(), &id).await?;
+        let log = self.full_run_log(caller.tenant(), &id).await?;
         if sabotage!(
             "anybody-forks-a-run",
-            !self.sees_run(caller, log.first()),
+            !self.may_see_run(caller, log.first()),
             false
         ) {
             return Err(EngineError::NotFound("run"));
         }
-        let body = digest(&id, &fork);
+        let body = fork_digest(&id, &fork);
         let unavailable = |reason| EngineError::ReplayUnavailable {
             from_seq,
             source_run: id.as_str().to_owned(),
@@ -137,7 +137,7 @@ impl Engine {
             (Some(found), false) => found,
         };
         if !source.state.status.is_terminal() {
-            return Err(EngineError::RunGoesOn);
+            return Err(EngineError::RunNotEnded);
         }
         if from_seq >= log.len() as u64 {
             return Err(EngineError::UnknownSequence);
@@ -145,26 +145,27 @@ impl Engine {
         if fork.mode == ForkMode::Replay && !self.has_all_reads(caller.tenant(), &source).await? {
             return Err(unavailable("retention_expired"));
         }
-        let origin = Source {
+        let origin = ForkSource {
             run_id: id.as_str().to_owned(),
             from_seq,
             mode: fork.mode,
         };
         let (state, facts) = self
-            .forked(caller, source.state, &log, origin.clone(), fork.overlay)
+            .fork_state(caller, source.state, &log, origin.clone(), fork.overlay)
             .await?;
-        let idempotency = self.idempotency("fork-run", key, &body.of_run(&state))?;
+        let idempotency = self.idempotency("fork-run", key, &body.for_run(&state))?;
         let policy = self.policy_of(caller);
         let new_id = self.parts.ids.run();
-        let start = Start {
+        let start = PreparedRun {
             id: new_id,
             state,
             facts,
             secrets: Vec::new(),
             idempotency,
         };
-        let Started { run, replayed } = self.begin(policy, caller.tenant(), start).await?;
-        Ok(Forked {
+        let StartedRun { run, replayed } =
+            self.store_and_queue(policy, caller.tenant(), start).await?;
+        Ok(ForkedRun {
             run,
             source: origin,
             replayed,
@@ -172,12 +173,12 @@ impl Engine {
     }
 
     /// The state that a fork starts with, and the facts that precede it.
-    async fn forked(
+    async fn fork_state(
         &self,
         caller: &Caller,
         source: RunState,
         log: &[Event],
-        origin: Source,
+        origin: ForkSource,
         overlay: Option<Map<String, Value>>,
     ) -> Result<(RunState, Vec<(EventBody, Timestamp)>), EngineError> {
         let now = self.now_for(caller.tenant()).await?;
@@ -186,10 +187,10 @@ impl Engine {
             .iter()
             .take(if branch { origin.from_seq as usize } else { 0 })
             .collect();
-        let completed = |done: &NodeDone| {
+        let completed = |done: &EndedNode| {
             before.iter().any(|event| matches!(&event.body, EventBody::NodeCompleted(node) if node.node_id == done.id))
         };
-        let done: Vec<NodeDone> = source.done.into_iter().filter(completed).collect();
+        let done: Vec<EndedNode> = source.done.into_iter().filter(completed).collect();
         let mut state = RunState {
             status: RunStatus::Running,
             principal: caller.principal().as_str().to_owned(),
@@ -203,7 +204,7 @@ impl Engine {
             secrets: Vec::new(), // the source's secrets were deleted when it ended
             resolved: Vec::new(),
             workspace: if branch {
-                self.files_now(caller.tenant()).await?
+                self.workspace_versions(caller.tenant()).await?
             } else {
                 source.workspace
             },
@@ -217,7 +218,7 @@ impl Engine {
             ..source
         };
         if let Some(overlay) = overlay {
-            lay_over(&mut state, overlay)?;
+            apply_overlay(&mut state, overlay)?;
         }
         let workflow = match state.definition.clone() {
             Some(document) => remem_core::Workflow::parse(document)?,
@@ -229,10 +230,10 @@ impl Engine {
         // A run that was visible to everyone may name a memory of the user that forks it.
         if state.only_for.is_none() {
             state.only_for = self
-                .only_for(caller.tenant(), caller.principal(), &workflow)
+                .private_user(caller.tenant(), caller.principal(), &workflow)
                 .await?;
         }
-        state.variables = workflow.start(&state.inputs)?;
+        state.variables = workflow.initial_variables(&state.inputs)?;
         for node in &state.done {
             state.variables.extend(node.outputs.clone());
         }
@@ -267,7 +268,7 @@ impl Engine {
     }
 
     /// Reads all events of a run.
-    pub(crate) async fn whole_log(
+    pub(crate) async fn full_run_log(
         &self,
         tenant: &TenantId,
         run: &RunId,
@@ -293,7 +294,7 @@ impl Engine {
 }
 
 /// Applies the inputs, settings, tags and metadata that a branch changes.
-fn lay_over(state: &mut RunState, overlay: Map<String, Value>) -> Result<(), Rejection> {
+fn apply_overlay(state: &mut RunState, overlay: Map<String, Value>) -> Result<(), Rejection> {
     for (name, value) in overlay {
         match (name.as_str(), value) {
             ("inputs", Value::Object(map)) => state.inputs.extend(map),
@@ -319,8 +320,8 @@ fn lay_over(state: &mut RunState, overlay: Map<String, Value>) -> Result<(), Rej
 }
 
 /// Digest of a fork request, for its idempotency key.
-fn digest(id: &RunId, fork: &Fork) -> Digest {
-    let mut digest = Digest::default();
+fn fork_digest(id: &RunId, fork: &ForkRequest) -> RequestDigest {
+    let mut digest = RequestDigest::default();
     digest.part(id.as_str().as_bytes());
     digest.part(if fork.mode == ForkMode::Replay {
         b"replay"

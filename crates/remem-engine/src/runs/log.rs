@@ -3,8 +3,8 @@
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::feed::FeedPlace;
-use crate::sight::review;
+use crate::event_visibility::review_event;
+use crate::feed::FeedPermit;
 use remem_core::sabotage;
 use remem_core::{Event, EventKind, Permission, Revision, RunId, TenantId};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 /// How long to wait before reading again: commits of other processes trigger no notification.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Events read with one query.
-const PAGE: u32 = 256;
+const PAGE_SIZE: u32 = 256;
 
 /// Whether this is a run's final event.
-fn ends(event: &Event) -> bool {
+fn is_final(event: &Event) -> bool {
     matches!(
         event.body.kind(),
         EventKind::RunCompleted | EventKind::RunFailed | EventKind::RunCancelled
@@ -45,8 +45,10 @@ impl Engine {
                 self.parts.policy.events_page_max,
             )
             .await?;
-        let rules = self.rules(caller.tenant()).await?;
-        events.iter_mut().for_each(|event| review(&rules, event));
+        let rules = self.redaction_rules(caller.tenant()).await?;
+        events
+            .iter_mut()
+            .for_each(|event| review_event(&rules, event));
         let first = if from == 0 {
             Vec::new()
         } else {
@@ -57,13 +59,13 @@ impl Engine {
         };
         if sabotage!(
             "anybody-reads-a-run-s-events",
-            !self.sees_run(caller, first.first().or(events.first())),
+            !self.may_see_run(caller, first.first().or(events.first())),
             false
         ) {
             return Err(EngineError::NotFound("run"));
         }
         if let Some(last) = events.last() {
-            return Ok((events.clone(), ends(last)));
+            return Ok((events.clone(), is_final(last)));
         }
         // There are no more events: either the caller has got the final one, or the run does not
         // exist, or it has not ended.
@@ -81,12 +83,12 @@ impl Engine {
         };
         Ok((
             events,
-            run.state.status.is_terminal() && before.last().is_some_and(ends),
+            run.state.status.is_terminal() && before.last().is_some_and(is_final),
         ))
     }
 
     /// Whether the caller may see a run with this first event.
-    pub(super) fn sees_run(&self, caller: &Caller, first: Option<&Event>) -> bool {
+    pub(super) fn may_see_run(&self, caller: &Caller, first: Option<&Event>) -> bool {
         first
             .and_then(|event| event.body.owner())
             .is_none_or(|user| user == caller.principal().as_str())
@@ -105,11 +107,11 @@ impl Engine {
         if !found.0.is_empty() || found.1 || wait.is_zero() {
             return Ok(found);
         }
-        let mut watch = self.parts.store.watch(caller.tenant()).await?;
+        let mut watch = self.parts.store.watch_commits(caller.tenant()).await?;
         let run = RunId::parse(id).ok_or(EngineError::NotFound("run"))?;
         let waiting = async {
             loop {
-                let step = self.next_step(caller.tenant(), &run, &mut watch);
+                let step = self.wait_for_step(caller.tenant(), &run, &mut watch);
                 found = self.run_events(caller, id, from).await?;
                 if !found.0.is_empty() || found.1 {
                     return Ok(());
@@ -126,13 +128,16 @@ impl Engine {
     /// Returns a future that waits until the run may have taken a step: for its own notification
     /// where this process executes it, for the tenant's where another one does, and never for long.
     /// Steps count from this call on, not from the first poll of the future.
-    fn next_step<'a>(
+    fn wait_for_step<'a>(
         &self,
         tenant: &TenantId,
         run: &RunId,
         watch: &'a mut watch::Receiver<Revision>,
     ) -> impl Future<Output = ()> + use<'a> {
-        let notifier = self.runs.bell_of(tenant, run).map(Notify::notified_owned);
+        let notifier = self
+            .run_queue
+            .step_notifier(tenant, run)
+            .map(Notify::notified_owned);
         async move {
             let step = async {
                 match notifier {
@@ -142,7 +147,7 @@ impl Engine {
                     None => {}
                 }
             };
-            let _ = tokio::time::timeout(LOOK_AGAIN, step).await;
+            let _ = tokio::time::timeout(POLL_INTERVAL, step).await;
         }
     }
 
@@ -162,14 +167,14 @@ impl Engine {
             .await?;
         if sabotage!(
             "anybody-follows-a-run-s-stream",
-            first.is_empty() || !self.sees_run(caller, first.first()),
+            first.is_empty() || !self.may_see_run(caller, first.first()),
             first.is_empty()
         ) {
             return Err(EngineError::NotFound("run"));
         }
-        let watch = self.parts.store.watch(caller.tenant()).await?;
+        let watch = self.parts.store.watch_commits(caller.tenant()).await?;
         Ok(RunFeed {
-            place: self.feed_place(caller)?,
+            permit: self.feed_permit(caller)?,
             caller: caller.clone(),
             id,
             from,
@@ -181,7 +186,7 @@ impl Engine {
 
 /// An open stream of a run's events. Dropping it frees its place among the tenant's streams.
 pub struct RunFeed {
-    place: FeedPlace,
+    permit: FeedPermit,
     caller: Caller,
     id: RunId,
     from: u64,
@@ -193,19 +198,21 @@ impl RunFeed {
     /// Waits for the next events and returns at least one. `None` after the final event, or once
     /// the caller's key is no longer valid.
     pub async fn next(&mut self) -> Result<Option<Vec<Event>>, EngineError> {
-        let engine = self.place.engine().clone();
-        while !self.ended && engine.still_valid(&self.caller).await.is_ok() {
-            let step = engine.next_step(self.caller.tenant(), &self.id, &mut self.watch);
+        let engine = self.permit.engine().clone();
+        while !self.ended && engine.check_still_valid(&self.caller).await.is_ok() {
+            let step = engine.wait_for_step(self.caller.tenant(), &self.id, &mut self.watch);
             let mut events = engine
                 .parts
                 .store
-                .run_events(self.caller.tenant(), &self.id, self.from, PAGE)
+                .run_events(self.caller.tenant(), &self.id, self.from, PAGE_SIZE)
                 .await?;
-            let rules = engine.rules(self.caller.tenant()).await?;
-            events.iter_mut().for_each(|event| review(&rules, event));
+            let rules = engine.redaction_rules(self.caller.tenant()).await?;
+            events
+                .iter_mut()
+                .for_each(|event| review_event(&rules, event));
             if let Some(last) = events.last() {
                 self.from += events.len() as u64;
-                self.ended = ends(last);
+                self.ended = is_final(last);
                 return Ok(Some(events));
             }
             if self.from > 0 {
@@ -214,14 +221,18 @@ impl RunFeed {
                     .store
                     .run_events(self.caller.tenant(), &self.id, self.from - 1, 1)
                     .await?;
-                if before.last().is_some_and(ends) {
+                if before.last().is_some_and(is_final) {
                     return Ok(None);
                 }
             }
             step.await;
             if self.watch.has_changed().is_err() {
                 // The store closed the tenant's idle file: get a new watch.
-                self.watch = engine.parts.store.watch(self.caller.tenant()).await?;
+                self.watch = engine
+                    .parts
+                    .store
+                    .watch_commits(self.caller.tenant())
+                    .await?;
             }
         }
         Ok(None)

@@ -9,41 +9,41 @@ mod actions;
 mod agent;
 mod distill;
 mod execute;
+mod execution;
 mod fork;
-mod live;
+mod idempotency;
 mod log;
 mod nodes;
 mod probes;
 mod queue;
 mod reads;
-mod repeat;
 mod workflows;
 
-pub(crate) use agent::TURN;
+pub(crate) use agent::AGENT_TURN_WORKFLOW;
 pub(crate) use execute::execute;
-pub use fork::{Fork, Forked};
-pub(crate) use live::Halt;
+pub(crate) use execution::Halt;
+pub use fork::{ForkRequest, ForkedRun};
 pub use log::RunFeed;
 pub use nodes::NODES;
-pub(crate) use queue::{Fresh, RunQueue, Turn};
+pub(crate) use queue::{LoadedRun, QueuedRun, RunQueue};
 use remem_core::sabotage;
 pub use workflows::WorkflowInfo;
 pub(crate) use workflows::{scopes_of, with_scopes};
 
-use repeat::digest;
-use workflows::Found;
+use idempotency::run_digest;
+use workflows::ResolvedWorkflow;
 
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::event::{Fault, RunCancelled, RunStarted};
 use remem_core::redact::SecretValue;
-use remem_core::run::FileAt;
+use remem_core::run::WorkspaceFileVersion;
 use remem_core::{
     AgentRef, Batch, EventBody, Idempotency, Permission, Policy, Precondition, PrincipalId,
     RecordKind, Rejection, Revision, RunId, RunState, RunStatus, TenantId, Timestamp, Workflow,
 };
-use remem_store::{Committed, Outcome, StoreError};
+use remem_store::{ChangeOutcome, CommitResult, StoreError};
 use serde_json::{Map, Value};
 
 /// A run that a caller wants to start.
@@ -66,7 +66,7 @@ pub struct NewRun {
 }
 
 /// A run that is ready to be stored.
-pub(crate) struct Start {
+pub(crate) struct PreparedRun {
     pub id: RunId,
     pub state: RunState,
     /// Facts that a fork repeats from the log of its source.
@@ -77,7 +77,7 @@ pub(crate) struct Start {
 }
 
 /// The result of storing a run.
-pub(crate) enum Begun {
+pub(crate) enum StoredRun {
     /// The run was stored now.
     New {
         run: Box<Run>,
@@ -85,7 +85,7 @@ pub(crate) enum Begun {
         revision: Revision,
     },
     /// An earlier request with the same idempotency key stored this run.
-    Again(RunId),
+    Replayed(RunId),
 }
 
 /// A run and its state.
@@ -100,7 +100,7 @@ pub struct Run {
 impl Run {
     /// Whether the caller may know of the run: a run that works with a memory of one user is
     /// visible to that user only.
-    pub(crate) fn is_shown_to(&self, caller: &Caller) -> bool {
+    pub(crate) fn is_visible_to(&self, caller: &Caller) -> bool {
         self.state
             .only_for
             .as_deref()
@@ -110,7 +110,7 @@ impl Run {
 
 /// The result of starting a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Started {
+pub struct StartedRun {
     /// The run that was started.
     pub run: Run,
     /// Whether this repeats the answer to an earlier request with the same idempotency key.
@@ -122,7 +122,7 @@ pub const TAGS_MAX: usize = 100;
 const TAG_CHARS_MAX: usize = 256;
 /// How often a cancel is retried when the run, executed by another process, has just taken a step.
 /// A run has fewer steps than this.
-const TRIES: u32 = 1_000;
+const CANCEL_TRIES: u32 = 1_000;
 
 impl Engine {
     /// Starts a run. When this returns, its first event and its snapshot are stored; the execution
@@ -132,10 +132,10 @@ impl Engine {
         caller: &Caller,
         new: NewRun,
         key: Option<&str>,
-    ) -> Result<Started, EngineError> {
-        caller.may_start_runs()?;
-        self.check_run(&new)?;
-        let body = digest(&new);
+    ) -> Result<StartedRun, EngineError> {
+        caller.require_run_start()?;
+        self.check_new_run(&new)?;
+        let body = run_digest(&new);
         let prepared = self
             .prepare_run(
                 caller.tenant(),
@@ -150,23 +150,23 @@ impl Engine {
                 | EngineError::NotFound(_)),
             ) => {
                 return self
-                    .started_before(caller, &body, key)
+                    .find_replayed_run(caller, &body, key)
                     .await?
                     .ok_or(rejected);
             }
             prepared => prepared?,
         };
-        let idempotency = self.idempotency("create-run", key, &body.of_run(&start.state))?;
-        if self.runs.is_full(&self.parts.policy) {
+        let idempotency = self.idempotency("create-run", key, &body.for_run(&start.state))?;
+        if self.run_queue.is_full(&self.parts.policy) {
             return Err(StoreError::Busy.into());
         }
         // Without a wake-up: what runs did is examined when there is time.
-        self.passes
-            .again(crate::passes::propose::NAME, caller.tenant());
-        self.begin(
+        self.pass_log
+            .mark_pending(crate::passes::propose::NAME, caller.tenant());
+        self.store_and_queue(
             self.policy_of(caller),
             caller.tenant(),
-            Start {
+            PreparedRun {
                 idempotency,
                 ..start
             },
@@ -181,27 +181,29 @@ impl Engine {
         tenant: &TenantId,
         (principal, starter): (&PrincipalId, Option<Vec<String>>),
         new: NewRun,
-    ) -> Result<Start, EngineError> {
+    ) -> Result<PreparedRun, EngineError> {
         let workflow = match &new.agent_id {
-            Some(agent) => Found {
-                definition: self.turn_of(tenant, agent).await?,
-                own: true,
+            Some(agent) => ResolvedWorkflow {
+                definition: self.agent_turn_workflow(tenant, agent).await?,
+                is_installed: true,
                 scopes: None,
             },
             None => self
-                .workflow_of(tenant, &new.workflow_id)
+                .find_workflow(tenant, &new.workflow_id)
                 .await?
                 .ok_or(EngineError::UnknownWorkflow)?,
         };
         let scopes = match &new.agent_id {
             Some(_) => None, // an agent's turn accesses only the agent's own memory
-            None => workflow.acts_with(starter)?,
+            None => workflow.effective_scopes(starter)?,
         };
-        let variables = workflow.definition.start(&new.inputs)?;
+        let variables = workflow.definition.initial_variables(&new.inputs)?;
         let now = self.now_for(tenant).await?;
         let state = RunState {
             workflow_id: workflow.definition.id.clone(),
-            definition: workflow.own.then(|| workflow.definition.document.clone()),
+            definition: workflow
+                .is_installed
+                .then(|| workflow.definition.document.clone()),
             status: RunStatus::Running,
             principal: principal.as_str().to_owned(),
             started_at: now.0,
@@ -211,7 +213,7 @@ impl Engine {
             done: Vec::new(),
             error: None,
             failed_node: None,
-            agent: self.agent_of(&workflow.definition),
+            agent: self.workflow_agent(&workflow.definition),
             tags: new.tags,
             metadata: new.metadata,
             configurable: new.configurable,
@@ -221,16 +223,16 @@ impl Engine {
                 .map(|secret| secret.id().to_owned())
                 .collect(),
             resolved: Vec::new(),
-            workspace: self.files_now(tenant).await?,
+            workspace: self.workspace_versions(tenant).await?,
             children: Vec::new(),
             parent: None,
             source: None,
             only_for: self
-                .only_for(tenant, principal, &workflow.definition)
+                .private_user(tenant, principal, &workflow.definition)
                 .await?,
             scopes,
         };
-        Ok(Start {
+        Ok(PreparedRun {
             id: self.parts.ids.run(),
             state,
             facts: Vec::new(),
@@ -240,13 +242,13 @@ impl Engine {
     }
 
     /// Returns one run that the caller may see.
-    pub async fn run(&self, caller: &Caller, id: &str) -> Result<Run, EngineError> {
+    pub async fn get_run(&self, caller: &Caller, id: &str) -> Result<Run, EngineError> {
         caller.require(Permission::RunsRead)?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound("run"))?;
         let run = self
-            .run_now(&self.policy_of(caller), caller.tenant(), &id)
+            .redacted_run(&self.policy_of(caller), caller.tenant(), &id)
             .await?;
-        if sabotage!("anybody-looks-at-a-run", run.is_shown_to(caller), true) {
+        if sabotage!("anybody-looks-at-a-run", run.is_visible_to(caller), true) {
             Ok(run)
         } else {
             Err(EngineError::NotFound("run"))
@@ -258,12 +260,12 @@ impl Engine {
     pub async fn cancel_run(&self, caller: &Caller, id: &str) -> Result<Run, EngineError> {
         caller.require(Permission::RunsCancel)?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound("run"))?;
-        let _hold = self.runs.want(caller.tenant(), &id);
-        for _ in 0..TRIES {
+        let _hold = self.run_queue.hold_back(caller.tenant(), &id);
+        for _ in 0..CANCEL_TRIES {
             let found = self.load_run(caller.tenant(), &id).await?;
             let (mut run, version) = sabotage!(
                 "anybody-cancels-a-run",
-                found.filter(|(run, _)| run.is_shown_to(caller)),
+                found.filter(|(run, _)| run.is_visible_to(caller)),
                 found
             )
             .ok_or(EngineError::NotFound("run"))?;
@@ -285,26 +287,30 @@ impl Engine {
                 duration_ms,
             };
             let state = run.state.to_map();
-            let body = self.cleaned_for(caller, now, state).await?;
+            let body = self.redact_body_for(caller, now, state).await?;
             let batch = Batch::new(caller.tenant().clone(), now)
-                .by(caller.principal().clone())
+                .with_principal(caller.principal().clone())
                 .in_run(id.clone());
-            let batch = batch.set(
+            let batch = batch.set_record(
                 RecordKind::Run,
                 id.as_str().to_owned(),
                 Precondition::Version(version),
                 body,
             );
-            let batch = without_secrets(batch, &run);
+            let batch = delete_run_secrets(batch, &run);
             match self
                 .parts
                 .store
-                .commit(batch.emit(EventBody::RunCancelled(event)).release())
+                .commit(
+                    batch
+                        .emit(EventBody::RunCancelled(event))
+                        .release_snapshot(),
+                )
                 .await
             {
                 Ok(_) => {
                     return self
-                        .run_now(&self.policy_of(caller), caller.tenant(), &id)
+                        .redacted_run(&self.policy_of(caller), caller.tenant(), &id)
                         .await;
                 }
                 Err(StoreError::Conflict) => {}
@@ -315,20 +321,20 @@ impl Engine {
     }
 
     /// Stores a new run and queues it for execution.
-    async fn begin(
+    async fn store_and_queue(
         &self,
         policy: Policy,
         tenant: &TenantId,
-        start: Start,
-    ) -> Result<Started, EngineError> {
+        start: PreparedRun,
+    ) -> Result<StartedRun, EngineError> {
         match self.store_run(&policy, tenant, start).await? {
-            Begun::Again(id) => Ok(Started {
-                run: self.run_now(&policy, tenant, &id).await?,
+            StoredRun::Replayed(id) => Ok(StartedRun {
+                run: self.redacted_run(&policy, tenant, &id).await?,
                 replayed: true,
             }),
-            Begun::New { run, revision } => {
-                self.carry(policy, tenant, &run, revision);
-                Ok(Started {
+            StoredRun::New { run, revision } => {
+                self.queue_run(policy, tenant, &run, revision);
+                Ok(StartedRun {
                     run: *run,
                     replayed: false,
                 })
@@ -337,18 +343,24 @@ impl Engine {
     }
 
     /// Queues a run that was just stored for execution.
-    pub(crate) fn carry(&self, policy: Policy, tenant: &TenantId, run: &Run, revision: Revision) {
+    pub(crate) fn queue_run(
+        &self,
+        policy: Policy,
+        tenant: &TenantId,
+        run: &Run,
+        revision: Revision,
+    ) {
         metrics::counter!("remem_runs_started_total").increment(1);
-        let loaded = Fresh {
+        let loaded = LoadedRun {
             state: run.state.clone(),
             version: 1,
             revision,
             policy,
         };
-        self.runs.push(Turn {
+        self.run_queue.push(QueuedRun {
             tenant: tenant.clone(),
             run: run.id.clone(),
-            fresh: Some(loaded),
+            loaded: Some(loaded),
         });
     }
 
@@ -357,18 +369,20 @@ impl Engine {
         &self,
         policy: &Policy,
         tenant: &TenantId,
-        start: Start,
-    ) -> Result<Begun, EngineError> {
+        start: PreparedRun,
+    ) -> Result<StoredRun, EngineError> {
         let now = self.now_for(tenant).await?;
         let principal = PrincipalId::parse(&start.state.principal);
         let batch = Batch::new(tenant.clone(), now).idempotent(start.idempotency.clone());
-        let batch = principal.into_iter().fold(batch, Batch::by);
-        let (batch, run) = self.starting(policy, tenant, start, batch).await?;
+        let batch = principal.into_iter().fold(batch, Batch::with_principal);
+        let (batch, run) = self.add_run_start(policy, tenant, start, batch).await?;
         let committed = self.parts.store.commit(batch).await?;
         if committed.replayed {
-            return Ok(Begun::Again(named(&committed).unwrap_or(run.id)));
+            return Ok(StoredRun::Replayed(
+                stored_run_id(&committed).unwrap_or(run.id),
+            ));
         }
-        Ok(Begun::New {
+        Ok(StoredRun::New {
             run: Box::new(run),
             revision: committed.revision,
         })
@@ -376,14 +390,14 @@ impl Engine {
 
     /// Adds everything that starts a run to a batch, and returns the run as it will be stored. From
     /// then on the batch belongs to the run.
-    pub(crate) async fn starting(
+    pub(crate) async fn add_run_start(
         &self,
         policy: &Policy,
         tenant: &TenantId,
-        start: Start,
+        start: PreparedRun,
         batch: Batch,
     ) -> Result<(Batch, Run), EngineError> {
-        let Start {
+        let PreparedRun {
             id,
             state,
             facts,
@@ -395,23 +409,23 @@ impl Engine {
         let rules = self
             .parts
             .secrets
-            .with(&*self.rules(tenant).await?, &secrets);
+            .with_values(&*self.redaction_rules(tenant).await?, &secrets);
         let admission = rules.admission(policy, now);
-        let body = self.cleaned(tenant, &admission, state.to_map()).await?;
+        let body = self.redact_body(tenant, &admission, state.to_map()).await?;
         let stored = RunState::from_map(body.map().clone())
             .ok_or(StoreError::Damaged("a run cannot be read"))?;
         let mut batch = batch.in_run(id.clone());
         batch = batch
-            .set(
+            .set_record(
                 RecordKind::Run,
                 id.as_str().to_owned(),
                 Precondition::Absent,
                 body,
             )
-            .hold();
+            .hold_snapshot();
         for secret in &secrets {
             let (key, sealed) = self.seal_run_secret(tenant, &id, secret.id(), secret)?;
-            batch = batch.set(RecordKind::Secret, key, Precondition::None, sealed);
+            batch = batch.set_record(RecordKind::Secret, key, Precondition::None, sealed);
         }
         batch = batch.emit(EventBody::RunStarted(RunStarted {
             workflow_id: state.workflow_id,
@@ -421,7 +435,7 @@ impl Engine {
         }));
         batch = facts
             .into_iter()
-            .fold(batch, |batch, (fact, at)| batch.repeat(fact, at));
+            .fold(batch, |batch, (fact, at)| batch.emit_replayed(fact, at));
         Ok((batch, Run { id, state: stored }))
     }
 
@@ -451,7 +465,7 @@ impl Engine {
     }
 
     /// Reads a run and redacts it.
-    async fn run_now(
+    async fn redacted_run(
         &self,
         policy: &Policy,
         tenant: &TenantId,
@@ -462,17 +476,19 @@ impl Engine {
             .await?
             .ok_or(EngineError::NotFound("run"))?;
         // The redaction rules may have changed since the record was written.
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let now = self.now();
         let admission = rules.admission(policy, now);
-        let redacted = self.cleaned(tenant, &admission, run.state.to_map()).await?;
+        let redacted = self
+            .redact_body(tenant, &admission, run.state.to_map())
+            .await?;
         run.state = RunState::from_map(redacted.map().clone())
             .ok_or(StoreError::Damaged("a run cannot be read"))?;
         Ok(run)
     }
 
     /// Refuses tags, inputs and settings that are too large.
-    fn check_run(&self, new: &NewRun) -> Result<(), Rejection> {
+    fn check_new_run(&self, new: &NewRun) -> Result<(), Rejection> {
         if new.tags.len() > TAGS_MAX {
             return Err(Rejection::TooLarge {
                 field: "tags",
@@ -514,7 +530,7 @@ impl Engine {
 
     /// The agent that the workflow acts for. On a host without long-term storage its memory is not
     /// named.
-    fn agent_of(&self, workflow: &Workflow) -> Option<AgentRef> {
+    fn workflow_agent(&self, workflow: &Workflow) -> Option<AgentRef> {
         let mut agent = workflow.nodes.iter().find_map(|node| node.agent.clone())?;
         if !self.parts.capabilities.supports("long-term-durability") {
             agent.memory_ref = None;
@@ -524,7 +540,7 @@ impl Engine {
 
     /// The user that a run is visible to only, because it works with a memory of that user.
     /// Sub-workflows count as well, since the run sees their results.
-    async fn only_for(
+    async fn private_user(
         &self,
         tenant: &TenantId,
         user: &PrincipalId,
@@ -536,7 +552,7 @@ impl Engine {
             if workflow
                 .nodes
                 .iter()
-                .any(|node| actions::names_own(user, node))
+                .any(|node| actions::names_private_memory(user, node))
             {
                 return Ok(sabotage!(
                     "a-run-with-one-s-own-memory-is-everybody-s",
@@ -544,11 +560,11 @@ impl Engine {
                     None
                 ));
             }
-            for id in workflow.nodes.iter().filter_map(nodes::part_of) {
+            for id in workflow.nodes.iter().filter_map(nodes::sub_workflow_id) {
                 if !visited.iter().any(|known| known == id) {
                     visited.push(id.to_owned());
                     pending.extend(
-                        self.workflow_of(tenant, id)
+                        self.find_workflow(tenant, id)
                             .await?
                             .map(|found| found.definition),
                     );
@@ -559,7 +575,10 @@ impl Engine {
     }
 
     /// The current versions of the tenant's workspace files.
-    async fn files_now(&self, tenant: &TenantId) -> Result<Vec<FileAt>, EngineError> {
+    async fn workspace_versions(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Vec<WorkspaceFileVersion>, EngineError> {
         let limit = u32::try_from(self.parts.policy.files_max).unwrap_or(u32::MAX);
         let records = self
             .parts
@@ -568,7 +587,7 @@ impl Engine {
             .await?;
         Ok(records
             .into_iter()
-            .map(|record| FileAt {
+            .map(|record| WorkspaceFileVersion {
                 path: record.key,
                 version: record.version,
             })
@@ -577,38 +596,38 @@ impl Engine {
 }
 
 /// Deletes the run's own secrets, in the batch that ends it.
-fn without_secrets(batch: Batch, run: &Run) -> Batch {
+fn delete_run_secrets(batch: Batch, run: &Run) -> Batch {
     let names = sabotage!(
         "a-run-s-own-secrets-outlive-it",
         run.state.secrets.as_slice(),
         &[]
     );
     names.iter().fold(batch, |batch, name| {
-        batch.unset(
+        batch.delete_record(
             RecordKind::Secret,
-            crate::vault::run_key(&run.id, name),
+            crate::vault::run_secret_key(&run.id, name),
             Precondition::None,
         )
     })
 }
 
 /// Ends a run with an error, from outside of its execution.
-pub(crate) async fn give_up(
+pub(crate) async fn fail_run(
     engine: &Engine,
     tenant: &TenantId,
     id: &RunId,
     fault: Fault,
 ) -> Result<(), EngineError> {
-    match execute::fail(engine, tenant, id, fault, Vec::new()).await {
-        Err(live::Halt::Error(error)) => Err(error),
+    match execute::fail_run_at_node(engine, tenant, id, fault, Vec::new()).await {
+        Err(execution::Halt::Error(error)) => Err(error),
         _ => Ok(()),
     }
 }
 
 /// The id of the run that was stored: on a replay, by the first request.
-fn named(committed: &Committed) -> Option<RunId> {
+fn stored_run_id(committed: &CommitResult) -> Option<RunId> {
     committed.outcomes.iter().find_map(|outcome| match outcome {
-        Outcome::Recorded { key, .. } => RunId::parse(key),
+        ChangeOutcome::Recorded { key, .. } => RunId::parse(key),
         _ => None,
     })
 }

@@ -1,7 +1,7 @@
 //! `NODES`: the table of node types. The executor, the documentation and the tests read it.
 
-use super::live::{Halt, Live};
-use super::{Start, actions, agent, execute, probes};
+use super::execution::{Halt, RunExecution};
+use super::{PreparedRun, actions, agent, execute, probes};
 use crate::error::EngineError;
 use remem_core::workflow::Node;
 use remem_core::{Permission, Rejection, RunId, RunState, RunStatus};
@@ -19,11 +19,11 @@ pub struct NodeType {
     /// A description of one line, shown to users.
     pub doc: &'static str,
     /// Whether it exists only together with the test endpoints for conformance checks.
-    pub seam: bool,
+    pub test_only: bool,
     /// A capability that it needs and this host does not provide.
-    pub(crate) requires: Option<&'static str>,
+    pub(crate) missing_capability: Option<&'static str>,
     /// Executes a node of this type.
-    pub(crate) run: for<'a, 'e> fn(&'a mut Live<'e>, &'a Node) -> NodeFuture<'a>,
+    pub(crate) run: for<'a, 'e> fn(&'a mut RunExecution<'e>, &'a Node) -> NodeFuture<'a>,
 }
 
 /// The table of all node types.
@@ -31,54 +31,54 @@ pub const NODES: [NodeType; 6] = [
     NodeType {
         type_id: "core.noop",
         doc: "does nothing; with `summary: true` it leaves a note of the run in a memory",
-        seam: false,
-        requires: None,
-        run: |live, node| Box::pin(noop(live, node)),
+        test_only: false,
+        missing_capability: None,
+        run: |live, node| Box::pin(run_noop_node(live, node)),
     },
     NodeType {
         type_id: "core.identity",
         doc: "does what its `memoryAction` says: write, read, get, delete, read-file, distill; without one it passes `value` on",
-        seam: false,
-        requires: None,
-        run: |live, node| Box::pin(actions::identity(live, node)),
+        test_only: false,
+        missing_capability: None,
+        run: |live, node| Box::pin(actions::run_identity_node(live, node)),
     },
     NodeType {
         type_id: "core.subWorkflow",
         doc: "runs another workflow as a part of this run, and sees what it wrote",
-        seam: false,
-        requires: None,
-        run: |live, node| Box::pin(sub_workflow(live, node)),
+        test_only: false,
+        missing_capability: None,
+        run: |live, node| Box::pin(run_sub_workflow(live, node)),
     },
     NodeType {
         type_id: "core.agent.turn",
         doc: "calls upon the installed agent that it is pinned to: binds prompt, tools and memory, keeps the task, recalls",
-        seam: false,
-        requires: None,
-        run: |live, node| Box::pin(agent::turn(live, node)),
+        test_only: false,
+        missing_capability: None,
+        run: |live, node| Box::pin(agent::run_agent_turn(live, node)),
     },
     NodeType {
         type_id: "conformance.secret.echo",
         doc: "resolves a secret and leaves its SHA-256 and length, never the value",
-        seam: true,
-        requires: None,
+        test_only: true,
+        missing_capability: None,
         run: |live, node| Box::pin(probes::secret_echo(live, node)),
     },
     NodeType {
         type_id: "conformance.requiresMissing",
         doc: "asks for a capability that no host provides",
-        seam: true,
-        requires: Some("conformance.never-provided"),
+        test_only: true,
+        missing_capability: Some("conformance.never-provided"),
         run: |_, _| Box::pin(async { Ok(()) }),
     },
 ];
 
 /// Finds a node type by its name.
-pub(crate) fn find(type_id: &str) -> Option<&'static NodeType> {
+pub(crate) fn find_node_type(type_id: &str) -> Option<&'static NodeType> {
     NODES.iter().find(|kind| kind.type_id == type_id)
 }
 
 /// The permissions that the installer of a workflow needs for a node of it to be executed.
-pub(super) fn needs(node: &Node) -> &'static [Permission] {
+pub(super) fn required_permissions(node: &Node) -> &'static [Permission] {
     let action = node.config.get("memoryAction").and_then(Value::as_str);
     match (node.type_id.as_str(), action) {
         ("core.noop", _) if node.config.get("summary") == Some(&Value::Bool(true)) => {
@@ -100,11 +100,11 @@ pub(super) fn needs(node: &Node) -> &'static [Permission] {
 const RUNS_MEMORY: &str = "openwop/runs";
 
 /// Executes a `core.noop` node: writes a note of the run, if `summary` is set.
-async fn noop(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+async fn run_noop_node(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
     if node.config.get("summary") != Some(&Value::Bool(true)) {
         return Ok(());
     }
-    let memory_ref = actions::memory_of(node).unwrap_or(RUNS_MEMORY).to_owned();
+    let memory_ref = actions::node_memory(node).unwrap_or(RUNS_MEMORY).to_owned();
     let content = format!(
         "Run {} of workflow {} passed node {}.",
         execution.run.id, execution.workflow.id, node.id
@@ -122,7 +122,7 @@ async fn noop(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
 }
 
 /// The workflow that a node runs as a part of its own.
-pub(super) fn part_of(node: &Node) -> Option<&str> {
+pub(super) fn sub_workflow_id(node: &Node) -> Option<&str> {
     node.config
         .get("workflowId")
         .and_then(Value::as_str)
@@ -131,12 +131,12 @@ pub(super) fn part_of(node: &Node) -> Option<&str> {
 
 /// Executes a `core.subWorkflow` node. The child's id is made from its parent's, so that a parent
 /// which is resumed finds it.
-async fn sub_workflow(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+async fn run_sub_workflow(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
     let depth = execution.run.id.as_str().matches('.').count();
     if depth >= execution.policy.run_depth_max {
         return Err(Halt::fault("depth_exceeded", "runs start runs too deeply"));
     }
-    let child_id = format!("{}.{}", execution.run.id, execution.node);
+    let child_id = format!("{}.{}", execution.run.id, execution.node_index);
     let child = RunId::parse(&child_id).ok_or(Rejection::MalformedName { field: "nodes" })?;
     let workflow_id = node
         .config
@@ -151,7 +151,7 @@ async fn sub_workflow(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt>
         .cloned()
         .unwrap_or_default();
     let request = json!({"op": "run", "workflowId": workflow_id, "inputs": inputs});
-    let child_state = match execution.recall(&request).await? {
+    let child_state = match execution.replayed_answer(&request).await? {
         Some(answer) => answer,
         None => {
             start_child(execution, &child, &workflow_id, inputs).await?;
@@ -161,14 +161,14 @@ async fn sub_workflow(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt>
             }
         }
     };
-    let child_state = execution.record(request, child_state).await?;
+    let child_state = execution.record_answer(request, child_state).await?;
     if child_state["status"] != "completed" {
         return Err(Halt::fault(
             "child_failed",
             "a run that this run started did not complete",
         ));
     }
-    if execution.facts.is_none() {
+    if execution.replay_facts.is_none() {
         execution.run.state.children.push(child.as_str().to_owned());
     }
     let into = node
@@ -183,14 +183,14 @@ async fn sub_workflow(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt>
 
 /// Stores the run of a sub-workflow, unless it was stored before a crash.
 async fn start_child(
-    execution: &Live<'_>,
+    execution: &RunExecution<'_>,
     child: &RunId,
     workflow_id: &str,
     inputs: Map<String, Value>,
 ) -> Result<(), Halt> {
     let engine = execution.engine;
     let tenant = &execution.tenant;
-    let found = engine.workflow_of(tenant, workflow_id).await?;
+    let found = engine.find_workflow(tenant, workflow_id).await?;
     let workflow = found.ok_or_else(|| {
         Halt::fault(
             "workflow_unknown",
@@ -199,17 +199,19 @@ async fn start_child(
     })?;
     let state = RunState {
         workflow_id: workflow_id.to_owned(),
-        definition: workflow.own.then(|| workflow.definition.document.clone()),
+        definition: workflow
+            .is_installed
+            .then(|| workflow.definition.document.clone()),
         status: RunStatus::Running,
         principal: execution.run.state.principal.clone(),
         started_at: execution.now().await?.0,
         completed_at: None,
-        variables: workflow.definition.start(&inputs)?,
+        variables: workflow.definition.initial_variables(&inputs)?,
         inputs,
         done: Vec::new(),
         error: None,
         failed_node: None,
-        agent: engine.agent_of(&workflow.definition),
+        agent: engine.workflow_agent(&workflow.definition),
         tags: execution.run.state.tags.clone(),
         metadata: Map::new(),
         configurable: Map::new(),
@@ -223,10 +225,10 @@ async fn start_child(
         only_for: execution.run.state.only_for.clone(),
         scopes: workflow.scopes.clone().or_else(|| {
             let parent_scopes = execution.run.state.scopes.clone();
-            parent_scopes.filter(|_| workflow.own)
+            parent_scopes.filter(|_| workflow.is_installed)
         }),
     };
-    let start = Start {
+    let start = PreparedRun {
         id: child.clone(),
         state,
         facts: Vec::new(),

@@ -1,8 +1,8 @@
 //! The memory actions of conformance fixtures: each probe uses the same reads and writes as other
 //! nodes, and stores what it saw in the run's variables.
 
-use super::actions::{list_args, needed_memory};
-use super::live::{Halt, Live};
+use super::actions::{list_args, require_memory};
+use super::execution::{Halt, RunExecution};
 use super::reads::ListArgs;
 use crate::tokens::O200k;
 use remem_core::workflow::Node;
@@ -10,13 +10,17 @@ use remem_core::{Draft, EntryId};
 use serde_json::{Value, json};
 
 /// Executes the probe with this name.
-pub(super) async fn run(execution: &mut Live<'_>, node: &Node, action: &str) -> Result<(), Halt> {
+pub(super) async fn run_probe(
+    execution: &mut RunExecution<'_>,
+    node: &Node,
+    action: &str,
+) -> Result<(), Halt> {
     match action {
         "write-then-read" => write_then_read(execution, node).await,
         "redaction-probe" => redaction(execution, node).await,
         "ttl-probe" => ttl(execution, node).await,
         "cross-tenant-probe" => cross_tenant(execution, node).await,
-        "list-budgeted" => budgeted(execution, node).await,
+        "list-budgeted" => list_budgeted(execution, node).await,
         _ => Err(Halt::fault(
             "capability_not_provided",
             "this host does not provide the memoryAction of the node",
@@ -25,7 +29,7 @@ pub(super) async fn run(execution: &mut Live<'_>, node: &Node, action: &str) -> 
 }
 
 /// The draft of an entry that a probe writes.
-fn note(content: impl Into<String>) -> Draft {
+fn probe_draft(content: impl Into<String>) -> Draft {
     Draft {
         content: content.into(),
         tags: vec!["source:conformance".to_owned()],
@@ -34,10 +38,10 @@ fn note(content: impl Into<String>) -> Draft {
 }
 
 /// Writes an entry and reads it back.
-async fn write_then_read(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let memory_ref = needed_memory(node)?;
+async fn write_then_read(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
+    let memory_ref = require_memory(node)?;
     let now = execution.now().await?;
-    let draft = note(format!(
+    let draft = probe_draft(format!(
         "Written by run {} and read back.",
         execution.run.id
     ));
@@ -52,8 +56,8 @@ async fn write_then_read(execution: &mut Live<'_>, node: &Node) -> Result<(), Ha
 }
 
 /// Writes a secret that the run resolved: what is read back contains its redaction marker.
-async fn redaction(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let memory_ref = needed_memory(node)?;
+async fn redaction(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
+    let memory_ref = require_memory(node)?;
     let name = node
         .config
         .get("byokSecretId")
@@ -63,7 +67,7 @@ async fn redaction(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let content = with_secret(execution, &name, "The service was called with ").await?;
     let now = execution.now().await?;
     let id = execution
-        .write(&memory_ref, note(content.as_str()), now)
+        .write(&memory_ref, probe_draft(content.as_str()), now)
         .await?;
     let entry = execution.get(&memory_ref, id.as_str()).await?;
     execution.set("memoryReadback", entry);
@@ -71,20 +75,20 @@ async fn redaction(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
 }
 
 /// Writes an expired entry and one that has not expired.
-async fn ttl(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let memory_ref = needed_memory(node)?;
+async fn ttl(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
+    let memory_ref = require_memory(node)?;
     let now = execution.now().await?;
     // Callers cannot write an expired entry; this one is written as of two seconds ago.
     let ended = Draft {
         expires_at: Some(now.plus_ms(-1_000)),
-        ..note("This has ended.")
+        ..probe_draft("This has ended.")
     };
     let expired = execution
         .write(&memory_ref, ended, now.plus_ms(-2_000))
         .await?;
     let lasting = Draft {
         expires_at: Some(now.plus_ms(3_600_000)),
-        ..note("This lasts for an hour.")
+        ..probe_draft("This lasts for an hour.")
     };
     let fresh = execution.write(&memory_ref, lasting, now).await?;
     let list = execution.list(&memory_ref, &ListArgs::default()).await?;
@@ -95,8 +99,8 @@ async fn ttl(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
 }
 
 /// Reads a memory whose name another tenant may use: the name refers to a memory of this tenant.
-async fn cross_tenant(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let memory_ref = needed_memory(node)?;
+async fn cross_tenant(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
+    let memory_ref = require_memory(node)?;
     let now = execution.now().await?;
     let foreign = node
         .config
@@ -105,7 +109,7 @@ async fn cross_tenant(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt>
         .unwrap_or_default()
         .to_owned();
     let id = execution
-        .write(&memory_ref, note("This is the owner's."), now)
+        .write(&memory_ref, probe_draft("This is the owner's."), now)
         .await?;
     let own = execution.list(&memory_ref, &ListArgs::default()).await?;
     let probe = execution.list(&foreign, &ListArgs::default()).await?;
@@ -116,8 +120,8 @@ async fn cross_tenant(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt>
 }
 
 /// Lists within a budget that some entries exceed together and one alone, with a secret among them.
-async fn budgeted(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let memory_ref = needed_memory(node)?;
+async fn list_budgeted(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
+    let memory_ref = require_memory(node)?;
     let now = execution.now().await?;
     let args = list_args(node);
     let budget = args.token_budget.unwrap_or(800);
@@ -128,21 +132,21 @@ async fn budgeted(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let mut written = Vec::new();
     if by_meaning {
         for (text, _) in ANSWERS {
-            written.push(execution.write(&memory_ref, note(text), now).await?);
+            written.push(execution.write(&memory_ref, probe_draft(text), now).await?);
         }
     }
     let size = |share: u64| "word ".repeat(usize::try_from(budget / share + 1).unwrap_or(1));
     for n in 0..6 {
         execution
-            .write(&memory_ref, note(format!("{n} {}", size(4))), now)
+            .write(&memory_ref, probe_draft(format!("{n} {}", size(4))), now)
             .await?;
     }
     let content = with_secret(execution, crate::CANARY_SECRET, "Kept short: ").await?;
     let secret = execution
-        .write(&memory_ref, note(content.as_str()), now)
+        .write(&memory_ref, probe_draft(content.as_str()), now)
         .await?;
     let oversized = execution
-        .write(&memory_ref, note(size(1).repeat(2)), now)
+        .write(&memory_ref, probe_draft(size(1).repeat(2)), now)
         .await?;
     let slice = execution
         .list(
@@ -200,7 +204,7 @@ const LISTED: u32 = 20;
 /// Lists two entries of the run by time, and by how well they answer a question. It is the question
 /// that the older one answers, so that the orders differ.
 async fn orders(
-    execution: &mut Live<'_>,
+    execution: &mut RunExecution<'_>,
     memory_ref: &str,
     written: &[EntryId],
 ) -> Result<(), Halt> {
@@ -232,11 +236,11 @@ async fn orders(
 /// A text that contains a secret in clear, for as long as it takes to write it. A replay does not
 /// need the value.
 async fn with_secret(
-    execution: &mut Live<'_>,
+    execution: &mut RunExecution<'_>,
     name: &str,
     before: &str,
 ) -> Result<zeroize::Zeroizing<String>, Halt> {
-    if execution.facts.is_some() {
+    if execution.replay_facts.is_some() {
         return Ok(zeroize::Zeroizing::new(before.to_owned()));
     }
     let value = execution.secret(name).await?;
@@ -246,7 +250,7 @@ async fn with_secret(
 }
 
 /// Proves that a secret was resolved, without showing it.
-pub(super) async fn secret_echo(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+pub(super) async fn secret_echo(execution: &mut RunExecution<'_>, node: &Node) -> Result<(), Halt> {
     let name = node
         .config
         .get("secretId")
@@ -254,7 +258,7 @@ pub(super) async fn secret_echo(execution: &mut Live<'_>, node: &Node) -> Result
         .unwrap_or_default()
         .to_owned();
     let request = json!({"op": "secret", "secretId": name});
-    let answer = match execution.recall(&request).await? {
+    let answer = match execution.replayed_answer(&request).await? {
         Some(answer) => answer,
         None => {
             let value = execution.secret(&name).await?;
@@ -272,7 +276,7 @@ pub(super) async fn secret_echo(execution: &mut Live<'_>, node: &Node) -> Result
             json!({"sha256": hex, "byteLength": bytes})
         }
     };
-    let answer = execution.record(request, answer).await?;
+    let answer = execution.record_answer(request, answer).await?;
     execution.set("secretSha256", answer["sha256"].clone());
     execution.set("secretByteLength", answer["byteLength"].clone());
     Ok(())

@@ -9,23 +9,23 @@ use tokio::sync::Notify;
 /// Queued runs, executed in the order in which they were added.
 #[derive(Default)]
 pub struct RunQueue {
-    inner: Mutex<Inner>,
+    inner: Mutex<RunQueueState>,
     /// Wakes the executor when a run is added.
-    bell: Notify,
+    run_added: Notify,
     /// Notified when a run is no longer held back.
-    free: Notify,
+    hold_released: Notify,
 }
 
 /// A run to be executed next.
-pub struct Turn {
+pub struct QueuedRun {
     pub tenant: TenantId,
     pub run: RunId,
     /// The run's state, if this process has just stored it.
-    pub fresh: Option<Fresh>,
+    pub loaded: Option<LoadedRun>,
 }
 
 /// A run's state right after it was stored, so that it need not be read back.
-pub struct Fresh {
+pub struct LoadedRun {
     pub state: RunState,
     pub version: u64,
     /// The revision of the run's snapshot.
@@ -34,32 +34,36 @@ pub struct Fresh {
 }
 
 #[derive(Default)]
-struct Inner {
-    waiting: VecDeque<Turn>,
+struct RunQueueState {
+    waiting: VecDeque<QueuedRun>,
     /// Runs that wait or are being executed, each notified after each of its commits.
-    here: HashMap<(TenantId, RunId), Arc<Notify>>,
+    active: HashMap<(TenantId, RunId), Arc<Notify>>,
     /// Runs held back by a task that must change their records between two of their steps.
-    wanted: Vec<(TenantId, RunId)>,
+    held_back: Vec<(TenantId, RunId)>,
 }
 
 /// Holds a run back before its next step, until dropped.
-pub struct Wish<'q> {
+pub struct RunHold<'q> {
     queue: &'q RunQueue,
     run: (TenantId, RunId),
 }
 
-impl Drop for Wish<'_> {
+impl Drop for RunHold<'_> {
     fn drop(&mut self) {
         let mut inner = self.queue.inner();
-        if let Some(at) = inner.wanted.iter().position(|wanted| *wanted == self.run) {
-            inner.wanted.swap_remove(at);
+        if let Some(at) = inner
+            .held_back
+            .iter()
+            .position(|wanted| *wanted == self.run)
+        {
+            inner.held_back.swap_remove(at);
         }
-        self.queue.free.notify_waiters();
+        self.queue.hold_released.notify_waiters();
     }
 }
 
 impl RunQueue {
-    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn inner(&self) -> std::sync::MutexGuard<'_, RunQueueState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -69,65 +73,65 @@ impl RunQueue {
     }
 
     /// Queues a run, unless it is queued or being executed already.
-    pub fn push(&self, turn: Turn) {
+    pub fn push(&self, turn: QueuedRun) {
         let mut inner = self.inner();
         let name = (turn.tenant.clone(), turn.run.clone());
-        if let std::collections::hash_map::Entry::Vacant(vacant) = inner.here.entry(name) {
+        if let std::collections::hash_map::Entry::Vacant(vacant) = inner.active.entry(name) {
             vacant.insert(Arc::default());
             inner.waiting.push_back(turn);
-            self.bell.notify_one();
+            self.run_added.notify_one();
         }
     }
 
     /// Waits for the next run in the queue and removes it.
-    pub async fn next(&self) -> Turn {
+    pub async fn next(&self) -> QueuedRun {
         loop {
             if let Some(next) = self.inner().waiting.pop_front() {
                 return next;
             }
-            self.bell.notified().await;
+            self.run_added.notified().await;
         }
     }
 
     /// Marks an execution as finished, and notifies those who wait for the run.
-    pub fn done(&self, tenant: &TenantId, run: &RunId) {
-        let notifier = self.inner().here.remove(&(tenant.clone(), run.clone()));
+    pub fn finish(&self, tenant: &TenantId, run: &RunId) {
+        let notifier = self.inner().active.remove(&(tenant.clone(), run.clone()));
         notifier
             .iter()
             .for_each(|notifier| notifier.notify_waiters());
     }
 
     /// Notifies those who wait for the run that it has taken a step.
-    pub fn ring(&self, tenant: &TenantId, run: &RunId) {
-        self.bell_of(tenant, run)
+    pub fn notify_step(&self, tenant: &TenantId, run: &RunId) {
+        self.step_notifier(tenant, run)
             .iter()
             .for_each(|notifier| notifier.notify_waiters());
     }
 
     /// The notifier of a run that this process executes, triggered after each of its steps: a task
     /// that waits for one run need not wake up for all.
-    pub fn bell_of(&self, tenant: &TenantId, run: &RunId) -> Option<Arc<Notify>> {
+    pub fn step_notifier(&self, tenant: &TenantId, run: &RunId) -> Option<Arc<Notify>> {
         self.inner()
-            .here
+            .active
             .get(&(tenant.clone(), run.clone()))
             .cloned()
     }
 
     /// Holds a run back before its next step. A run that another process executes is not affected.
-    pub fn want(&self, tenant: &TenantId, run: &RunId) -> Wish<'_> {
+    pub fn hold_back(&self, tenant: &TenantId, run: &RunId) -> RunHold<'_> {
         let run = (tenant.clone(), run.clone());
-        self.inner().wanted.push(run.clone());
-        Wish { queue: self, run }
+        self.inner().held_back.push(run.clone());
+        RunHold { queue: self, run }
     }
 
     /// Waits while the run is held back. Without this, a fast run would always be a step ahead of a
     /// task that wants to change its record.
-    pub async fn give_way(&self, tenant: &TenantId, run: &RunId) {
+    pub async fn wait_while_held(&self, tenant: &TenantId, run: &RunId) {
         loop {
-            let freed = self.free.notified();
+            let freed = self.hold_released.notified();
             if !self
                 .inner()
-                .wanted
+                .held_back
                 .iter()
                 .any(|wanted| wanted.0 == *tenant && wanted.1 == *run)
             {
@@ -138,9 +142,9 @@ impl RunQueue {
     }
 
     /// Whether the run is queued or being executed in this process.
-    pub fn has(&self, tenant: &TenantId, run: &RunId) -> bool {
+    pub fn is_active(&self, tenant: &TenantId, run: &RunId) -> bool {
         self.inner()
-            .here
+            .active
             .contains_key(&(tenant.clone(), run.clone()))
     }
 }

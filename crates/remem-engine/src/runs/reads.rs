@@ -1,7 +1,7 @@
 //! The reads of a run. Each answer is recorded, so that a replay gives the same one byte for byte,
 //! whatever has happened to memory since.
 
-use super::live::{Halt, Live};
+use super::execution::{Halt, RunExecution};
 use crate::cpu;
 use crate::error::EngineError;
 use crate::tokens::O200k;
@@ -19,16 +19,16 @@ pub(crate) struct ListArgs {
     pub token_budget: Option<u64>,
 }
 
-impl Live<'_> {
+impl RunExecution<'_> {
     /// Lists entries of a memory, newest first, as JSON documents.
     pub async fn list(&mut self, memory_ref: &str, args: &ListArgs) -> Result<Vec<Value>, Halt> {
         let request = json!({"op": "list", "memoryRef": memory_ref, "limit": args.limit, "tag": args.tag, "tokenBudget": args.token_budget});
-        let answer = match self.recall(&request).await? {
+        let answer = match self.replayed_answer(&request).await? {
             Some(answer) => answer,
             None => Value::from(self.list_now(memory_ref, args).await?),
         };
         Ok(self
-            .record(request, answer)
+            .record_answer(request, answer)
             .await?
             .as_array()
             .cloned()
@@ -38,21 +38,21 @@ impl Live<'_> {
     /// Reads one entry as a JSON document, or null.
     pub async fn get(&mut self, memory_ref: &str, id: &str) -> Result<Value, Halt> {
         let request = json!({"op": "get", "memoryRef": memory_ref, "id": id});
-        let answer = match self.recall(&request).await? {
+        let answer = match self.replayed_answer(&request).await? {
             Some(answer) => answer,
             None => self.get_now(memory_ref, id).await?,
         };
-        self.record(request, answer).await
+        self.record_answer(request, answer).await
     }
 
     /// Names of entries of a memory, those first that answer a query best.
     pub async fn ranked(&mut self, memory_ref: &str, query: &str) -> Result<Vec<Value>, Halt> {
         let asked = json!({"op": "search", "memoryRef": memory_ref, "query": query});
-        let answer = match self.recall(&asked).await? {
+        let answer = match self.replayed_answer(&asked).await? {
             Some(answer) => answer,
             None => self.ranked_now(memory_ref, query).await?,
         };
-        let answer = self.record(asked, answer).await?;
+        let answer = self.record_answer(asked, answer).await?;
         Ok(answer.as_array().cloned().unwrap_or_default())
     }
 
@@ -69,26 +69,26 @@ impl Live<'_> {
     /// A workspace file as it was when the run began, or null.
     pub async fn file(&mut self, path: &str) -> Result<Value, Halt> {
         let request = json!({"op": "file", "path": path});
-        let answer = match self.recall(&request).await? {
+        let answer = match self.replayed_answer(&request).await? {
             Some(answer) => answer,
             None => self.file_now(path).await?,
         };
-        self.record(request, answer).await
+        self.record_answer(request, answer).await
     }
 
     /// In a replay, returns the recorded answer. Otherwise commits what is staged, so that the
     /// following read sees it, and returns `None`.
-    pub async fn recall(&mut self, request: &Value) -> Result<Option<Value>, Halt> {
+    pub async fn replayed_answer(&mut self, request: &Value) -> Result<Option<Value>, Halt> {
         self.step += 1;
-        if let Some(source) = self
-            .run
-            .state
-            .source
-            .clone()
-            .filter(|_| sabotage!("a-replay-reads-live-memory", self.facts.is_some(), false))
-        {
+        if let Some(source) = self.run.state.source.clone().filter(|_| {
+            sabotage!(
+                "a-replay-reads-live-memory",
+                self.replay_facts.is_some(),
+                false
+            )
+        }) {
             return self
-                .recorded_answer(&source.run_id, &self.place(), request)
+                .recorded_answer(&source.run_id, &self.read_key(), request)
                 .await
                 .map(Some);
         }
@@ -99,13 +99,13 @@ impl Live<'_> {
     }
 
     /// The key of the current read within the run.
-    fn place(&self) -> String {
-        format!("{:03}.{:03}", self.node, self.step)
+    fn read_key(&self) -> String {
+        format!("{:03}.{:03}", self.node_index, self.step)
     }
 
     /// Records an answer with the next commit, and returns it as recorded. The run must use the
     /// recorded answer, not the original: only then is a replay the same.
-    pub async fn record(&mut self, request: Value, answer: Value) -> Result<Value, Halt> {
+    pub async fn record_answer(&mut self, request: Value, answer: Value) -> Result<Value, Halt> {
         let mut read = Map::new();
         read.insert("asked".to_owned(), request);
         read.insert("answer".to_owned(), answer);
@@ -120,13 +120,13 @@ impl Live<'_> {
         let admission = self.rules.admission(&self.policy, now);
         let read = self
             .engine
-            .cleaned(&self.tenant, &admission, read)
+            .redact_body(&self.tenant, &admission, read)
             .await?
             .map()
             .clone();
         let answer = read.get("answer").cloned().unwrap_or_default();
         self.reads
-            .push((format!("{}/{}", self.run.id, self.place()), read));
+            .push((format!("{}/{}", self.run.id, self.read_key()), read));
         self.reads_of_node += 1;
         Ok(answer)
     }
@@ -158,7 +158,7 @@ impl Live<'_> {
         let admission = self.rules.admission(&self.policy, record.at);
         let question = self
             .engine
-            .cleaned(&self.tenant, &admission, question)
+            .redact_body(&self.tenant, &admission, question)
             .await?;
         if record.body.get("asked") != question.map().get("asked") {
             return Err(Halt::fault(
@@ -190,13 +190,13 @@ impl Live<'_> {
             .list(&scope, &filter, &page, &at)
             .await?;
         let admission = self.rules.admission(&self.policy, at.instant());
-        let bytes = |entry: &Entry| cpu::to_review(&admission, entry);
-        let review = |entry| Ok::<_, EngineError>(admission.review(entry));
+        let bytes = |entry: &Entry| cpu::review_bytes(&admission, entry);
+        let review = |entry| Ok::<_, EngineError>(admission.redact_for_reader(entry));
         let cpu = self.engine.cpu();
         let entries = cpu.each(&self.tenant, entries, bytes, review).await?;
-        Ok(within(entries, args.token_budget)
+        Ok(within_budget(entries, args.token_budget)
             .iter()
-            .map(document)
+            .map(entry_document)
             .collect())
     }
 
@@ -208,7 +208,9 @@ impl Live<'_> {
         let at = self.read_at(self.now().await?);
         let found = self.engine.parts.store.get(&scope, &id, &at).await?;
         let admission = self.rules.admission(&self.policy, at.instant());
-        Ok(found.map_or(Value::Null, |entry| document(&admission.review(entry))))
+        Ok(found.map_or(Value::Null, |entry| {
+            entry_document(&admission.redact_for_reader(entry))
+        }))
     }
 
     /// Reads a version of a workspace file.
@@ -256,7 +258,7 @@ impl Live<'_> {
 }
 
 /// The longest prefix of a list that fits the budget, without entries that would not fit alone.
-fn within(entries: Vec<Entry>, budget: Option<u64>) -> Vec<Entry> {
+fn within_budget(entries: Vec<Entry>, budget: Option<u64>) -> Vec<Entry> {
     let Some(budget) = budget else { return entries };
     let sized = entries
         .into_iter()
@@ -275,7 +277,7 @@ fn within(entries: Vec<Entry>, budget: Option<u64>) -> Vec<Entry> {
 }
 
 /// An entry in the JSON of the protocol.
-pub(super) fn document(entry: &Entry) -> Value {
+pub(super) fn entry_document(entry: &Entry) -> Value {
     let mut document = json!({
         "id": entry.id.as_str(),
         "content": entry.content,
@@ -291,7 +293,7 @@ pub(super) fn document(entry: &Entry) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remem_core::entry::RevRange;
+    use remem_core::entry::RevisionRange;
     use remem_core::{MemoryRef, Revision, Tier, Timestamp, Typology};
 
     /// An entry with this number of words, each of them one token.
@@ -307,18 +309,18 @@ mod tests {
             tier: Tier::default(),
             typology: Typology::default(),
             facets: remem_core::Facets::default(),
-            visible: RevRange {
+            visible: RevisionRange {
                 from: Revision(1),
                 to: None,
             },
-            scan: 0,
+            redaction_fingerprint: 0,
         }
     }
 
     #[test]
     fn a_budget_is_counted_in_tokens() {
         let within = |sizes: &[usize], budget| {
-            let kept = within(sizes.iter().map(|&words| entry(words)).collect(), budget);
+            let kept = within_budget(sizes.iter().map(|&words| entry(words)).collect(), budget);
             kept.iter()
                 .map(|entry| entry.content.split(' ').count())
                 .collect::<Vec<_>>()

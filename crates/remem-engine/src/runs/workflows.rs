@@ -8,14 +8,14 @@ use remem_core::workflow::is_workflow_id;
 use remem_core::{
     Batch, Permission, Precondition, RecordKind, Rejection, TenantId, Timestamp, Workflow,
 };
-use remem_store::Outcome;
+use remem_store::ChangeOutcome;
 use serde_json::{Map, Value};
 
 /// A workflow definition, and where it comes from.
-pub(crate) struct Found {
+pub(crate) struct ResolvedWorkflow {
     pub definition: Workflow,
     /// Whether the tenant installed it; otherwise it is the host's.
-    pub own: bool,
+    pub is_installed: bool,
     /// The scopes of the key that installed it, if they were recorded.
     pub scopes: Option<Vec<String>>,
 }
@@ -45,14 +45,14 @@ pub(crate) fn scopes_of(caller: &Caller) -> Vec<String> {
     names.map(|scope| scope.as_str().to_owned()).collect()
 }
 
-impl Found {
+impl ResolvedWorkflow {
     /// The scopes that a run of the workflow acts with: its installer's; for one installed before
     /// they were recorded, the starter's. The host starts no such workflow by itself.
-    pub fn acts_with(
+    pub fn effective_scopes(
         &self,
         starter: Option<Vec<String>>,
     ) -> Result<Option<Vec<String>>, Rejection> {
-        if !self.own {
+        if !self.is_installed {
             return Ok(None);
         }
         let scopes = self.scopes.clone().or(starter);
@@ -79,7 +79,7 @@ impl Engine {
         document: Map<String, Value>,
     ) -> Result<(Map<String, Value>, bool), EngineError> {
         caller.require(Permission::ManifestWrite)?;
-        caller.vouch_for_runs()?;
+        caller.require_run_trust()?;
         let workflow = Workflow::parse(document)?;
         if workflow.id != id {
             return Err(Rejection::Invalid {
@@ -123,20 +123,23 @@ impl Engine {
             .into());
         }
         let now = self.now_for(caller.tenant()).await?;
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let admission = rules.admission(&policy, now);
         let document = with_scopes(workflow.document, caller);
-        let body = self.cleaned(caller.tenant(), &admission, document).await?;
+        let body = self
+            .redact_body(caller.tenant(), &admission, document)
+            .await?;
         let mut stored = body.map().clone();
         stored.remove(SCOPES);
         // The definition must still be valid after redaction.
         Workflow::parse(stored.clone())?;
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let batch =
+            Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
         let committed = self
             .parts
             .store
-            .commit(batch.set(
+            .commit(batch.set_record(
                 RecordKind::Workflow,
                 id.to_owned(),
                 Precondition::None,
@@ -148,7 +151,7 @@ impl Engine {
             committed
                 .outcomes
                 .iter()
-                .any(|outcome| matches!(outcome, Outcome::Recorded { version: 1, .. })),
+                .any(|outcome| matches!(outcome, ChangeOutcome::Recorded { version: 1, .. })),
         ))
     }
 
@@ -159,13 +162,14 @@ impl Engine {
             return Err(EngineError::NotFound("workflow"));
         }
         let now = self.now_for(caller.tenant()).await?;
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let batch =
+            Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
         let committed = self
             .parts
             .store
-            .commit(batch.unset(RecordKind::Workflow, id.to_owned(), Precondition::None))
+            .commit(batch.delete_record(RecordKind::Workflow, id.to_owned(), Precondition::None))
             .await?;
-        if committed.outcomes == [Outcome::Removed] {
+        if committed.outcomes == [ChangeOutcome::Removed] {
             Ok(())
         } else {
             Err(EngineError::NotFound("workflow"))
@@ -173,26 +177,28 @@ impl Engine {
     }
 
     /// Returns the definition with this id.
-    pub async fn workflow(
+    pub async fn get_workflow(
         &self,
         caller: &Caller,
         id: &str,
     ) -> Result<Map<String, Value>, EngineError> {
         caller.require(Permission::RunsRead)?;
         let found = self
-            .workflow_of(caller.tenant(), id)
+            .find_workflow(caller.tenant(), id)
             .await?
             .ok_or(EngineError::UnknownWorkflow)?;
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let admission = rules.admission(&policy, self.now());
         let document = found.definition.document;
-        let redacted = self.cleaned(caller.tenant(), &admission, document).await?;
+        let redacted = self
+            .redact_body(caller.tenant(), &admission, document)
+            .await?;
         Ok(redacted.map().clone())
     }
 
     /// Lists all workflows that the caller can run, by id.
-    pub async fn workflows(&self, caller: &Caller) -> Result<Vec<WorkflowInfo>, EngineError> {
+    pub async fn list_workflows(&self, caller: &Caller) -> Result<Vec<WorkflowInfo>, EngineError> {
         caller.require(Permission::RunsRead)?;
         let own = self
             .parts
@@ -225,11 +231,11 @@ impl Engine {
     }
 
     /// Finds a workflow of the tenant or the host.
-    pub(crate) async fn workflow_of(
+    pub(crate) async fn find_workflow(
         &self,
         tenant: &TenantId,
         id: &str,
-    ) -> Result<Option<Found>, EngineError> {
+    ) -> Result<Option<ResolvedWorkflow>, EngineError> {
         if !is_workflow_id(id) {
             return Ok(None);
         }
@@ -240,15 +246,15 @@ impl Engine {
             .await?
         {
             let scopes = record.body.remove(SCOPES);
-            return Ok(Some(Found {
+            return Ok(Some(ResolvedWorkflow {
                 definition: Workflow::parse(record.body)?,
-                own: true,
+                is_installed: true,
                 scopes: scopes.and_then(|scopes| serde_json::from_value(scopes).ok()),
             }));
         }
-        Ok(self.host_workflow(id).map(|definition| Found {
+        Ok(self.host_workflow(id).map(|definition| ResolvedWorkflow {
             definition: definition.clone(),
-            own: false,
+            is_installed: false,
             scopes: None,
         }))
     }

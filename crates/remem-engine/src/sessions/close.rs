@@ -3,27 +3,27 @@
 //! unchanged, so a node that was paused comes too late. A step that was done is not done again: ids
 //! of the new entries are digests of the session and the text.
 
-use super::{Session, State, UNREADABLE};
+use super::{SessionInfo, SessionState, UNREADABLE};
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::workshop::place::{Placed, Slots, plain_slot};
+use crate::workshop::placement::{DraftPlacement, SlotPlanner, slot_without_session};
 use remem_core::event::SessionClosed;
-use remem_core::promote::promotes;
+use remem_core::promote::check_promotion;
 use remem_core::sabotage;
 use remem_core::{
     Batch, Draft, Entry, EntryId, EventBody, Facets, MemoryRef, Precondition, Profile, RecordKind,
     Scope, SessionId, TenantId, Tier, Timestamp, Typology,
 };
-use remem_store::{Filter, Outcome, Page, Position, ReadAt, StoreError};
+use remem_store::{ChangeOutcome, Filter, ListPosition, Page, ReadAt, StoreError};
 
 /// Entries of a session that are read for patterns, the newest first. All of the session's entries
 /// end with it.
 const ENTRIES_MAX: usize = 10_000;
 /// Entries read with one query, and ended in one transaction.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 /// How often a step is retried after a conflict.
-const TRIES: usize = 4;
+const STEP_TRIES: usize = 4;
 
 impl Engine {
     /// Completes the closing of a session. If another process has completed it, returns the closed
@@ -33,23 +33,24 @@ impl Engine {
         tenant: &TenantId,
         memory_ref: &MemoryRef,
         id: &SessionId,
-    ) -> Result<Session, EngineError> {
+    ) -> Result<SessionInfo, EngineError> {
         let scope = Scope::new(tenant.clone(), memory_ref.clone()).as_host();
         let mut conflicts = 0;
         loop {
-            let Some((session, version)) = self.session_record(&scope, id, State::Closing).await?
+            let Some((session, version)) =
+                self.find_session(&scope, id, SessionState::Closing).await?
             else {
-                let closed = self.session_record(&scope, id, State::Closed).await?;
+                let closed = self.find_session(&scope, id, SessionState::Closed).await?;
                 return Ok(closed.ok_or(EngineError::NotFound("session"))?.0);
             };
             let step = if session.compounded {
-                self.end_entries(&scope, session, version).await
+                self.end_session_entries(&scope, session, version).await
             } else {
-                self.compound_session(&scope, session, version).await
+                self.promote_from_session(&scope, session, version).await
             };
             match step {
                 Ok(()) => {}
-                Err(EngineError::Store(StoreError::Conflict)) if conflicts < TRIES => {
+                Err(EngineError::Store(StoreError::Conflict)) if conflicts < STEP_TRIES => {
                     conflicts += 1
                 }
                 Err(error) => return Err(error),
@@ -58,15 +59,15 @@ impl Engine {
     }
 
     /// Finds a session by its id, in one state, with the version of its record.
-    async fn session_record(
+    async fn find_session(
         &self,
         scope: &Scope,
         id: &SessionId,
-        state: State,
-    ) -> Result<Option<(Session, u64)>, EngineError> {
-        let key = Session {
+        state: SessionState,
+    ) -> Result<Option<(SessionInfo, u64)>, EngineError> {
+        let key = SessionInfo {
             state,
-            ..Session::opened(&scope.memory_ref, id, Timestamp(0))
+            ..SessionInfo::opened(&scope.memory_ref, id, Timestamp(0))
         }
         .key();
         let Some(record) = self
@@ -78,11 +79,11 @@ impl Engine {
             return Ok(None);
         };
         let version = record.version;
-        Ok(Some((Session::read(record)?, version)))
+        Ok(Some((SessionInfo::from_record(record)?, version)))
     }
 
     /// Reads the entries of a session, or of one of its chat threads, newest first.
-    pub(super) async fn entries_of(
+    pub(super) async fn session_entries(
         &self,
         scope: &Scope,
         filter: &Filter,
@@ -97,12 +98,15 @@ impl Engine {
                 .list(
                     scope,
                     filter,
-                    &Page { limit: PAGE, after },
+                    &Page {
+                        limit: PAGE_SIZE,
+                        after,
+                    },
                     &ReadAt::Now(now),
                 )
                 .await?;
             let Some(last) = page.last() else { break };
-            after = Some(Position {
+            after = Some(ListPosition {
                 created_at: last.created_at,
                 id: last.id.clone(),
             });
@@ -112,42 +116,42 @@ impl Engine {
     }
 
     /// Promotes what outlasts the session, and records that this was done, in one commit.
-    async fn compound_session(
+    async fn promote_from_session(
         &self,
         scope: &Scope,
-        session: Session,
+        session: SessionInfo,
         version: u64,
     ) -> Result<(), EngineError> {
         let tenant = &scope.tenant;
         let now = self.now_for(tenant).await?;
-        let profile = self.parts.profiles.of(&scope.memory_ref).clone();
+        let profile = self.parts.profiles.for_memory(&scope.memory_ref).clone();
         let id = SessionId::parse(&session.session_id).ok_or(StoreError::Damaged(UNREADABLE))?;
         let filter = Filter {
             session: Some(id.clone()),
             ..Filter::default()
         };
-        let entries = self.entries_of(scope, &filter, now).await?;
+        let entries = self.session_entries(scope, &filter, now).await?;
         let work = || {
-            let mut lasting = super::patterns::of_session(&entries);
-            lasting.extend(claims(&entries, &profile));
+            let mut lasting = super::patterns::session_patterns(&entries);
+            lasting.extend(promotable_claims(&entries, &profile));
             lasting
         };
-        let size = entries.iter().map(cpu::of_entry).sum();
+        let size = entries.iter().map(cpu::entry_bytes).sum();
         let candidates = self.parts.cpu.run(tenant, size, work).await?;
         let mut promoted = 0;
         let mut batch = Batch::new(tenant.clone(), now);
-        let mut slots = Slots::new(self, scope);
+        let mut slots = SlotPlanner::new(self, scope);
         for candidate in candidates {
             if self.restates_a_rule(tenant, &candidate.draft).await? {
                 continue;
             }
-            let name = made_id(scope, &id, &candidate);
+            let name = promoted_id(scope, &id, &candidate);
             if self.parts.store.lineage(scope, &name).await?.is_some() {
                 continue; // promoted before, by a step whose record was not written
             }
             promoted += 1;
             batch = self
-                .add_lasting(scope, batch, &mut slots, (name, candidate), now)
+                .add_promoted(scope, batch, &mut slots, (name, candidate), now)
                 .await?;
         }
         // No entry can join any more, so this is the final count; how many of them stay is known at
@@ -156,7 +160,7 @@ impl Engine {
             .iter()
             .filter(|entry| entry.tier != Tier::Persistent)
             .count() as u64;
-        let session = Session {
+        let session = SessionInfo {
             compounded: true,
             promoted,
             ended,
@@ -177,23 +181,23 @@ impl Engine {
 
     /// Adds one promoted entry to a batch, unless an equal one exists, which then gains its
     /// evidence.
-    pub(super) async fn add_lasting(
+    pub(super) async fn add_promoted(
         &self,
         scope: &Scope,
         mut batch: Batch,
-        slots: &mut Slots<'_>,
-        (id, promoted): (EntryId, Lasting),
+        slots: &mut SlotPlanner<'_>,
+        (id, promoted): (EntryId, PromotedEntry),
         now: Timestamp,
     ) -> Result<Batch, EngineError> {
         match slots.place(&id, promoted.draft, now).await? {
-            Placed::Same(entry, evidence) => Ok(batch
-                .expect(
+            DraftPlacement::Same(entry, evidence) => Ok(batch
+                .expect_entry(
                     scope.memory_ref.clone(),
                     entry.id.clone(),
                     entry.visible.from,
                 )
-                .strengthen(scope.memory_ref.clone(), entry.id.clone(), evidence)),
-            Placed::Put { draft, close } => {
+                .set_evidence(scope.memory_ref.clone(), entry.id.clone(), evidence)),
+            DraftPlacement::Put { draft, close } => {
                 for (replaced, closing) in close {
                     batch = batch.close(
                         scope.memory_ref.clone(),
@@ -203,14 +207,14 @@ impl Engine {
                     );
                 }
                 // A derived text is admitted like every other text.
-                let rules = self.rules(&scope.tenant).await?;
+                let rules = self.redaction_rules(&scope.tenant).await?;
                 let policy = sabotage!(
                     "a-session-is-closed-by-other-limits",
                     self.policy_for(&scope.tenant).await?,
                     remem_core::Policy::default()
                 );
                 let admission = rules.admission(&policy, now);
-                let size = cpu::of_draft(&draft);
+                let size = cpu::draft_bytes(&draft);
                 let admit = || admission.admit(scope, *draft);
                 let cpu = &self.parts.cpu;
                 let admitted = cpu.run(&scope.tenant, size, admit).await??;
@@ -219,7 +223,7 @@ impl Engine {
                     .into_iter()
                     .map(|source| (scope.memory_ref.clone(), source))
                     .collect();
-                Ok(batch.put_from(id, admitted, sources))
+                Ok(batch.put_derived(id, admitted, sources))
             }
         }
     }
@@ -234,14 +238,14 @@ impl Engine {
             Ok(self
                 .parts
                 .store
-                .shadowed(tenant, &draft.facets.world, &draft.content)
+                .restated_rule(tenant, &draft.facets.world, &draft.content)
                 .await?
                 .is_some()),
             Ok(false
                 && self
                     .parts
                     .store
-                    .shadowed(tenant, &draft.facets.world, &draft.content)
+                    .restated_rule(tenant, &draft.facets.world, &draft.content)
                     .await?
                     .is_some())
         )
@@ -249,10 +253,10 @@ impl Engine {
 
     /// Ends the transient entries of a session, and closes the session once only entries that
     /// actions refer to are left.
-    async fn end_entries(
+    async fn end_session_entries(
         &self,
         scope: &Scope,
-        session: Session,
+        session: SessionInfo,
         version: u64,
     ) -> Result<(), EngineError> {
         let tenant = &scope.tenant;
@@ -271,12 +275,15 @@ impl Engine {
                 .list(
                     scope,
                     &filter,
-                    &Page { limit: PAGE, after },
+                    &Page {
+                        limit: PAGE_SIZE,
+                        after,
+                    },
                     &ReadAt::Now(now),
                 )
                 .await?;
             let Some(last) = page.last() else { break };
-            after = Some(Position {
+            after = Some(ListPosition {
                 created_at: last.created_at,
                 id: last.id.clone(),
             });
@@ -287,12 +294,12 @@ impl Engine {
                 Precondition::Version(version),
             );
             let batch = transient.fold(empty, |batch, entry| {
-                batch.end(scope.memory_ref.clone(), entry.id.clone())
+                batch.end_with_session(scope.memory_ref.clone(), entry.id.clone())
             });
             let outcomes = self.parts.store.commit(batch).await?.outcomes;
             let removed = outcomes
                 .iter()
-                .filter(|outcome| **outcome == Outcome::Removed)
+                .filter(|outcome| **outcome == ChangeOutcome::Removed)
                 .count() as u64;
             ended_entries += removed;
             kept_entries += outcomes.len() as u64 - removed;
@@ -303,13 +310,13 @@ impl Engine {
             .ended
             .saturating_sub(kept_entries)
             .max(ended_entries);
-        let batch = Batch::new(tenant.clone(), now).unset(
+        let batch = Batch::new(tenant.clone(), now).delete_record(
             RecordKind::Session,
             session.key(),
             Precondition::Version(version),
         );
-        let session = Session {
-            state: State::Closed,
+        let session = SessionInfo {
+            state: SessionState::Closed,
             closed_at: Some(now.0),
             ended,
             kept: kept_entries,
@@ -334,14 +341,14 @@ impl Engine {
 }
 
 /// An entry that outlasts its session, and the entries it was made from.
-pub(super) struct Lasting {
+pub(super) struct PromotedEntry {
     pub draft: Draft,
     pub sources: Vec<EntryId>,
 }
 
 /// The id of a promoted entry, a digest of its session and text: a repeated step makes the same id,
 /// and finds the entry.
-pub(super) fn made_id(scope: &Scope, session: &SessionId, promoted: &Lasting) -> EntryId {
+pub(super) fn promoted_id(scope: &Scope, session: &SessionId, promoted: &PromotedEntry) -> EntryId {
     let mut hasher = blake3::Hasher::new_derive_key("remembrancer made entry v1");
     let slot = promoted.draft.facets.slot.as_deref().unwrap_or("");
     for part in [
@@ -366,20 +373,21 @@ pub(super) fn made_id(scope: &Scope, session: &SessionId, promoted: &Lasting) ->
 
 /// Copies of the session's claims and procedures that have enough evidence. Their texts are
 /// unchanged.
-fn claims(entries: &[Entry], profile: &Profile) -> Vec<Lasting> {
+fn promotable_claims(entries: &[Entry], profile: &Profile) -> Vec<PromotedEntry> {
     let of_session = entries
         .iter()
         .filter(|entry| entry.tier == Tier::Session && entry.typology != Typology::Episodic);
-    let has_evidence =
-        |entry: &&Entry| promotes(&entry.facets.evidence, true, profile.promotion_units).is_ok();
+    let has_evidence = |entry: &&Entry| {
+        check_promotion(&entry.facets.evidence, true, profile.promotion_units).is_ok()
+    };
     of_session
         .filter(has_evidence)
-        .map(|entry| lasting_of(entry, Tier::Persistent))
+        .map(|entry| promoted_copy(entry, Tier::Persistent))
         .collect()
 }
 
 /// A copy of a session's entry that outlasts the session.
-fn lasting_of(entry: &Entry, tier: Tier) -> Lasting {
+fn promoted_copy(entry: &Entry, tier: Tier) -> PromotedEntry {
     let facets = Facets {
         session: None,
         interaction: None,
@@ -387,7 +395,7 @@ fn lasting_of(entry: &Entry, tier: Tier) -> Lasting {
             .facets
             .slot
             .as_deref()
-            .map(|slot| plain_slot(entry.facets.session.as_ref(), slot).to_owned()),
+            .map(|slot| slot_without_session(entry.facets.session.as_ref(), slot).to_owned()),
         ..entry.facets.clone()
     };
     let draft = Draft {
@@ -400,7 +408,7 @@ fn lasting_of(entry: &Entry, tier: Tier) -> Lasting {
         facets,
         ..Draft::default()
     };
-    Lasting {
+    PromotedEntry {
         draft,
         sources: vec![entry.id.clone()],
     }

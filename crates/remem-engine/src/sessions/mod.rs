@@ -12,8 +12,8 @@ use crate::error::EngineError;
 use remem_core::event::SessionRef;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, EventBody, MemoryRef, Permission, Precondition, Profile, Record, RecordKind, Scope,
-    SessionId, TenantId, Ties, Timestamp,
+    Batch, EventBody, MemoryRef, Permission, Precondition, Profile, Record, RecordKind,
+    RecordLinks, Scope, SessionId, TenantId, Timestamp,
 };
 use remem_store::{Filter, Page, ReadAt, StoreError};
 use serde::{Deserialize, Serialize};
@@ -21,13 +21,13 @@ use serde_json::{Map, Value, json};
 
 /// How often the time of the last activity is recorded, at most; in between, the newest entry shows
 /// it.
-const NOTE_EVERY_MS: i64 = 3_600_000;
+const ACTIVITY_INTERVAL_MS: i64 = 3_600_000;
 const UNREADABLE: &str = "a session cannot be read";
 
 /// A session of a memory, as its record stores it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Session {
+pub struct SessionInfo {
     /// The memory that the session belongs to.
     pub memory_ref: String,
     /// The id of the session.
@@ -37,7 +37,7 @@ pub struct Session {
     /// The last recorded activity, in milliseconds.
     pub activity_at: i64,
     /// Whether it is open, closing or closed.
-    pub state: State,
+    pub state: SessionState,
     /// Whether what outlasts the session has been promoted.
     #[serde(default)]
     pub compounded: bool,
@@ -58,7 +58,7 @@ pub struct Session {
 /// The state of a session, from open to closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum SessionState {
     /// Writes join the session.
     Open,
     /// Writes open another session; this one's entries are being promoted or ended.
@@ -67,21 +67,21 @@ pub enum State {
     Closed,
 }
 
-impl State {
+impl SessionState {
     /// The stable name in records and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Open => "open",
-            State::Closing => "closing",
-            State::Closed => "closed",
+            SessionState::Open => "open",
+            SessionState::Closing => "closing",
+            SessionState::Closed => "closed",
         }
     }
 }
 
-impl Session {
+impl SessionInfo {
     /// Reads a session from its record.
-    pub(crate) fn read(record: Record) -> Result<Session, StoreError> {
+    pub(crate) fn from_record(record: Record) -> Result<SessionInfo, StoreError> {
         serde_json::from_value(Value::Object(record.body))
             .map_err(|_| StoreError::Damaged(UNREADABLE))
     }
@@ -90,14 +90,14 @@ impl Session {
     fn key(&self) -> String {
         let memory = memory_key(&self.memory_ref);
         match self.state {
-            State::Open => format!("open/{memory}"),
-            State::Closing => format!("closing/{memory}/{}", self.session_id),
-            State::Closed => format!("closed/{memory}/{}", self.session_id),
+            SessionState::Open => format!("open/{memory}"),
+            SessionState::Closing => format!("closing/{memory}/{}", self.session_id),
+            SessionState::Closed => format!("closed/{memory}/{}", self.session_id),
         }
     }
 
     /// The session as events refer to it.
-    fn reference(&self) -> SessionRef {
+    fn to_ref(&self) -> SessionRef {
         SessionRef {
             memory_ref: self.memory_ref.clone(),
             session_id: self.session_id.clone(),
@@ -106,12 +106,12 @@ impl Session {
 
     /// The keys that the record is found by: the session's id until it is closed, and the instant
     /// at which the session must be processed.
-    fn ties(&self, due: Option<Timestamp>) -> Ties {
-        let topic = (self.state != State::Closed).then(|| self.session_id.clone());
-        Ties {
+    fn ties(&self, due: Option<Timestamp>) -> RecordLinks {
+        let topic = (self.state != SessionState::Closed).then(|| self.session_id.clone());
+        RecordLinks {
             due,
             topic,
-            ..Ties::default()
+            ..RecordLinks::default()
         }
     }
 }
@@ -122,39 +122,41 @@ fn memory_key(memory_ref: &str) -> String {
 }
 
 /// How a put affects the sessions of its memory.
-pub(crate) struct Turn {
+pub(crate) struct SessionJoin {
     /// The session that the put joins.
     pub session: SessionId,
     /// The open session and the version of its record, if there is one.
-    found: Option<(Session, u64)>,
-    next: Next,
+    open: Option<(SessionInfo, u64)>,
+    action: JoinAction,
     now: Timestamp,
     idle_ms: i64,
     memory_ref: MemoryRef,
 }
 
 /// The changes to sessions that a put has to write.
-enum Next {
+enum JoinAction {
     /// Join the open session as it is.
     Keep,
     /// Join the open session and record the time of the activity.
-    Note,
+    RecordActivity,
     /// Open a new session: there is none, or it was idle for too long.
-    Open,
+    OpenNew,
 }
 
 impl Engine {
     /// Decides which session a write joins now, and whether that opens a new one.
-    pub(crate) async fn session_turn(
+    pub(crate) async fn plan_session_join(
         &self,
         scope: &Scope,
         profile: &Profile,
         now: Timestamp,
-    ) -> Result<Turn, EngineError> {
-        let found = self.open_session(&scope.tenant, &scope.memory_ref).await?;
+    ) -> Result<SessionJoin, EngineError> {
+        let found = self
+            .find_open_session(&scope.tenant, &scope.memory_ref)
+            .await?;
         let idle_ms = profile.session_idle_ms;
         let next = match &found {
-            None => Next::Open,
+            None => JoinAction::OpenNew,
             Some((session, _))
                 if sabotage!(
                     "a-session-rests-for-ever",
@@ -162,25 +164,29 @@ impl Engine {
                     false
                 ) =>
             {
-                Next::Open
+                JoinAction::OpenNew
             }
-            Some((session, _)) if now.0.saturating_sub(session.activity_at) >= NOTE_EVERY_MS => {
-                Next::Note
+            Some((session, _))
+                if now.0.saturating_sub(session.activity_at) >= ACTIVITY_INTERVAL_MS =>
+            {
+                JoinAction::RecordActivity
             }
-            Some(_) => Next::Keep,
+            Some(_) => JoinAction::Keep,
         };
         let session = match (&next, &found) {
-            (Next::Keep | Next::Note, Some((session, _))) => SessionId::parse(&session.session_id),
+            (JoinAction::Keep | JoinAction::RecordActivity, Some((session, _))) => {
+                SessionId::parse(&session.session_id)
+            }
             _ => SessionId::parse(&format!(
                 "ses_{}",
                 self.parts.ids.entry().as_str().trim_start_matches("mem_")
             )),
         };
         let session = session.ok_or(StoreError::Damaged(UNREADABLE))?;
-        Ok(Turn {
+        Ok(SessionJoin {
             session,
-            found,
-            next,
+            open: found,
+            action: next,
             now,
             idle_ms,
             memory_ref: scope.memory_ref.clone(),
@@ -193,12 +199,12 @@ impl Engine {
         &self,
         tenant: &TenantId,
         batch: Batch,
-        join: Turn,
+        join: SessionJoin,
     ) -> Result<Batch, EngineError> {
-        let open = Session::opened(&join.memory_ref, &join.session, join.now);
+        let open = SessionInfo::opened(&join.memory_ref, &join.session, join.now);
         let due = Some(join.now.plus_ms(join.idle_ms));
-        let batch = match (join.next, join.found) {
-            (Next::Keep, Some((session, version))) => {
+        let batch = match (join.action, join.open) {
+            (JoinAction::Keep, Some((session, version))) => {
                 return Ok(sabotage!(
                     "a-closed-session-is-written-to",
                     batch.expect_record(
@@ -209,8 +215,8 @@ impl Engine {
                     batch
                 ));
             }
-            (Next::Note, Some((session, version))) => {
-                let session = Session {
+            (JoinAction::RecordActivity, Some((session, version))) => {
+                let session = SessionInfo {
                     activity_at: join.now.0,
                     ..session
                 };
@@ -222,32 +228,32 @@ impl Engine {
                 let batch = self
                     .set_session(tenant, batch, &open, Precondition::Version(version), due)
                     .await?;
-                self.begin_closing(tenant, batch, session, join.now).await?
+                self.add_closing(tenant, batch, session, join.now).await?
             }
             (_, None) => {
                 self.set_session(tenant, batch, &open, Precondition::Absent, due)
                     .await?
             }
         };
-        Ok(batch.emit(EventBody::SessionOpened(open.reference())))
+        Ok(batch.emit(EventBody::SessionOpened(open.to_ref())))
     }
 
     /// Adds the closing of a session to a batch.
-    async fn begin_closing(
+    async fn add_closing(
         &self,
         tenant: &TenantId,
         batch: Batch,
-        session: Session,
+        session: SessionInfo,
         now: Timestamp,
     ) -> Result<Batch, EngineError> {
-        let session = Session {
-            state: State::Closing,
+        let session = SessionInfo {
+            state: SessionState::Closing,
             ..session
         };
         let batch = self
             .set_session(tenant, batch, &session, Precondition::None, Some(now))
             .await?;
-        Ok(batch.emit(EventBody::SessionClosing(session.reference())))
+        Ok(batch.emit(EventBody::SessionClosing(session.to_ref())))
     }
 
     /// Adds the write of a session's record to a batch.
@@ -255,11 +261,11 @@ impl Engine {
         &self,
         tenant: &TenantId,
         batch: Batch,
-        session: &Session,
+        session: &SessionInfo,
         precondition: Precondition,
         due: Option<Timestamp>,
     ) -> Result<Batch, EngineError> {
-        let rules = self.rules(tenant).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let body = if let Value::Object(map) = json!(session) {
             map
         } else {
@@ -267,8 +273,8 @@ impl Engine {
         };
         // A session holds only ids and numbers; it is redacted like everything that is stored.
         let policy = self.policy_for(tenant).await?;
-        let body = rules.admission(&policy, batch.at()).record(body);
-        Ok(batch.set_tied(
+        let body = rules.admission(&policy, batch.at()).redact_record(body);
+        Ok(batch.set_record_with_ties(
             RecordKind::Session,
             session.key(),
             precondition,
@@ -278,11 +284,11 @@ impl Engine {
     }
 
     /// The open session of a memory, with the version of its record.
-    async fn open_session(
+    async fn find_open_session(
         &self,
         tenant: &TenantId,
         memory_ref: &MemoryRef,
-    ) -> Result<Option<(Session, u64)>, EngineError> {
+    ) -> Result<Option<(SessionInfo, u64)>, EngineError> {
         let key = format!("open/{}", memory_key(memory_ref.as_str()));
         let Some(record) = self
             .parts
@@ -293,7 +299,7 @@ impl Engine {
             return Ok(None);
         };
         let version = record.version;
-        Ok(Some((Session::read(record)?, version)))
+        Ok(Some((SessionInfo::from_record(record)?, version)))
     }
 
     /// Whether the session was idle for `idle_ms`. The newest entry counts as well, since the
@@ -301,7 +307,7 @@ impl Engine {
     pub(crate) async fn is_idle(
         &self,
         scope: &Scope,
-        session: &Session,
+        session: &SessionInfo,
         idle_ms: i64,
         now: Timestamp,
     ) -> Result<bool, EngineError> {
@@ -328,11 +334,11 @@ impl Engine {
     }
 
     /// Returns the sessions of a memory, the open one first, then the newest.
-    pub async fn sessions(
+    pub async fn list_sessions(
         &self,
         caller: &Caller,
         memory_ref: &str,
-    ) -> Result<Vec<Session>, EngineError> {
+    ) -> Result<Vec<SessionInfo>, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let Some(scope) = caller.scope(memory_ref) else {
             return Ok(Vec::new());
@@ -356,12 +362,12 @@ impl Engine {
                 )
                 .await?
             {
-                found.push(Session::read(record)?);
+                found.push(SessionInfo::from_record(record)?);
             }
         }
         found.sort_by_key(|session| {
             (
-                session.state != State::Open,
+                session.state != SessionState::Open,
                 std::cmp::Reverse(session.opened_at),
             )
         });
@@ -373,13 +379,13 @@ impl Engine {
         &self,
         caller: &Caller,
         memory_ref: &str,
-    ) -> Result<Session, EngineError> {
+    ) -> Result<SessionInfo, EngineError> {
         caller.require(Permission::MemoryWrite)?;
         let scope = caller
             .scope(memory_ref)
             .ok_or(EngineError::NotFound("session"))?;
         let (session, version) = self
-            .open_session(caller.tenant(), &scope.memory_ref)
+            .find_open_session(caller.tenant(), &scope.memory_ref)
             .await?
             .ok_or(EngineError::NotFound("session"))?;
         self.move_to_closing(caller.tenant(), session.clone(), version, Some(caller))
@@ -393,20 +399,20 @@ impl Engine {
     pub(crate) async fn move_to_closing(
         &self,
         tenant: &TenantId,
-        session: Session,
+        session: SessionInfo,
         version: u64,
         caller: Option<&Caller>,
     ) -> Result<(), EngineError> {
         let now = self.now_for(tenant).await?;
-        let mut batch = Batch::new(tenant.clone(), now).unset(
+        let mut batch = Batch::new(tenant.clone(), now).delete_record(
             RecordKind::Session,
             session.key(),
             Precondition::Version(version),
         );
         if let Some(caller) = caller {
-            batch = batch.by(caller.principal().clone());
+            batch = batch.with_principal(caller.principal().clone());
         }
-        let batch = self.begin_closing(tenant, batch, session, now).await?;
+        let batch = self.add_closing(tenant, batch, session, now).await?;
         self.parts.store.commit(batch).await?;
         Ok(())
     }
@@ -415,15 +421,15 @@ impl Engine {
 /// Sessions of each state that a list shows, at most.
 const SESSIONS_MAX: u32 = 1_000;
 
-impl Session {
+impl SessionInfo {
     /// A new session that opens now.
-    fn opened(memory_ref: &MemoryRef, id: &SessionId, now: Timestamp) -> Session {
-        Session {
+    fn opened(memory_ref: &MemoryRef, id: &SessionId, now: Timestamp) -> SessionInfo {
+        SessionInfo {
             memory_ref: memory_ref.as_str().to_owned(),
             session_id: id.as_str().to_owned(),
             opened_at: now.0,
             activity_at: now.0,
-            state: State::Open,
+            state: SessionState::Open,
             compounded: false,
             closed_at: None,
             promoted: 0,

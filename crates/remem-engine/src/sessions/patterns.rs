@@ -2,8 +2,8 @@
 //! it finds to drafts of persistent procedures. The speaker and the called tools are in an entry's
 //! metadata: `speaker`, `tool`, `tools`.
 
-use super::close::Lasting;
-use remem_core::compound::{compound, compound_thread};
+use super::close::PromotedEntry;
+use remem_core::compound;
 use remem_core::{Draft, Entry, EntryId, Episode, Facets, Pattern, Speaker, Tier, Typology};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -46,10 +46,10 @@ pub(super) fn tools(entry: &Entry) -> Vec<&str> {
 }
 
 /// An entry and one of its parts: its text and first tool, its second tool, and so on.
-type Part = (EntryId, usize);
+type EpisodePart = (EntryId, usize);
 
 /// The episodes in a list of entries: one for each, and one for each further tool.
-fn episodes(entries: &[Entry]) -> Vec<Episode<'_, Part>> {
+fn episodes(entries: &[Entry]) -> Vec<Episode<'_, EpisodePart>> {
     let mut found = Vec::new();
     for entry in entries
         .iter()
@@ -95,23 +95,23 @@ fn thread(entry: &Entry) -> &str {
 }
 
 /// Patterns of a session, as persistent procedures.
-pub(super) fn of_session(entries: &[Entry]) -> Vec<Lasting> {
-    compound(&episodes(entries))
+pub(super) fn session_patterns(entries: &[Entry]) -> Vec<PromotedEntry> {
+    compound::session_patterns(&episodes(entries))
         .into_iter()
-        .map(|pattern| lasting(pattern, Tier::Persistent))
+        .map(|pattern| promoted_pattern(pattern, Tier::Persistent))
         .collect()
 }
 
 /// Patterns of a chat thread, as procedures of its session.
-pub(super) fn of_thread(entries: &[Entry]) -> Vec<Lasting> {
-    compound_thread(&episodes(entries))
+pub(super) fn thread_patterns(entries: &[Entry]) -> Vec<PromotedEntry> {
+    compound::thread_patterns(&episodes(entries))
         .into_iter()
-        .map(|pattern| lasting(pattern, Tier::Session))
+        .map(|pattern| promoted_pattern(pattern, Tier::Session))
         .collect()
 }
 
 /// The entry that a pattern becomes.
-fn lasting(pattern: Pattern<Part>, tier: Tier) -> Lasting {
+fn promoted_pattern(pattern: Pattern<EpisodePart>, tier: Tier) -> PromotedEntry {
     let facets = Facets {
         slot: Some(pattern.slot),
         trust: pattern.trust,
@@ -128,7 +128,7 @@ fn lasting(pattern: Pattern<Part>, tier: Tier) -> Lasting {
         ..Draft::default()
     };
     let sources: BTreeSet<EntryId> = pattern.sources.into_iter().map(|(id, _)| id).collect();
-    Lasting {
+    PromotedEntry {
         draft,
         sources: sources.into_iter().collect(),
     }

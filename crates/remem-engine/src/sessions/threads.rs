@@ -2,34 +2,34 @@
 //! and so is one line that lists the tools that were called. The turns themselves end, unless an
 //! action refers to them.
 
-use super::close::{Lasting, made_id};
-use super::patterns::{of_thread, tools};
+use super::close::{PromotedEntry, promoted_id};
+use super::patterns::{thread_patterns, tools};
 use crate::caller::Caller;
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::workshop::place::Slots;
+use crate::workshop::placement::SlotPlanner;
 use remem_core::{
     Batch, Draft, Entry, Facets, InteractionId, Permission, Rejection, Scope, SessionId, Tier,
     Timestamp, Typology,
 };
-use remem_store::{Filter, Outcome, StoreError};
+use remem_store::{ChangeOutcome, Filter, StoreError};
 use serde_json::{Map, Value, json};
 
 /// Turns ended in one commit.
-const BATCH: usize = 500;
+const BATCH_SIZE: usize = 500;
 /// How often a promotion is retried after a conflict.
-const TRIES: usize = 4;
+const COMMIT_TRIES: usize = 4;
 
 /// The result of closing a chat thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ThreadClosed {
+pub struct CloseThreadResult {
     /// Number of entries that were promoted to the session.
     pub promoted: u64,
     /// Number of turns that ended.
     pub ended: u64,
     /// Number of turns that stay because an action refers to them.
-    pub kept: u64,
+    pub retained: u64,
 }
 
 impl Engine {
@@ -39,7 +39,7 @@ impl Engine {
         caller: &Caller,
         memory_ref: &str,
         interaction: &str,
-    ) -> Result<ThreadClosed, EngineError> {
+    ) -> Result<CloseThreadResult, EngineError> {
         caller.require(Permission::MemoryWrite)?;
         let scope = caller
             .scope(memory_ref)
@@ -47,12 +47,9 @@ impl Engine {
         let interaction = InteractionId::parse(interaction).ok_or(Rejection::MalformedName {
             field: "interaction",
         })?;
-        let mut report = ThreadClosed::default();
-        for _ in 0..TRIES {
-            match self
-                .compound_interaction(caller, &scope, &interaction)
-                .await
-            {
+        let mut report = CloseThreadResult::default();
+        for _ in 0..COMMIT_TRIES {
+            match self.promote_from_thread(caller, &scope, &interaction).await {
                 Ok(promoted) => {
                     report.promoted = promoted;
                     break;
@@ -76,11 +73,11 @@ impl Engine {
             tier: Some(Tier::Interaction),
             ..Filter::default()
         };
-        self.entries_of(scope, &filter, now).await
+        self.session_entries(scope, &filter, now).await
     }
 
     /// Promotes what outlasts a chat thread to its session; returns how many entries that is.
-    async fn compound_interaction(
+    async fn promote_from_thread(
         &self,
         caller: &Caller,
         scope: &Scope,
@@ -92,22 +89,23 @@ impl Engine {
             return Ok(0);
         };
         let work = || {
-            let mut lasting = of_thread(&turns);
-            lasting.extend(tool_line(&turns, interaction));
+            let mut lasting = thread_patterns(&turns);
+            lasting.extend(tool_call_summary(&turns, interaction));
             lasting
         };
-        let size = turns.iter().map(cpu::of_entry).sum();
+        let size = turns.iter().map(cpu::entry_bytes).sum();
         let candidates = self.parts.cpu.run(&scope.tenant, size, work).await?;
-        let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone());
-        let mut slots = Slots::new(self, scope);
+        let mut batch =
+            Batch::new(scope.tenant.clone(), now).with_principal(caller.principal().clone());
+        let mut slots = SlotPlanner::new(self, scope);
         let mut promoted = 0;
         for mut candidate in candidates {
             candidate.draft.facets.session = Some(session.clone());
-            let id = made_id(scope, &name_in(&session, interaction), &candidate);
+            let id = promoted_id(scope, &thread_scoped_id(&session, interaction), &candidate);
             if self.parts.store.lineage(scope, &id).await?.is_none() {
                 promoted += 1;
                 batch = self
-                    .add_lasting(scope, batch, &mut slots, (id, candidate), now)
+                    .add_promoted(scope, batch, &mut slots, (id, candidate), now)
                     .await?;
             }
         }
@@ -121,21 +119,26 @@ impl Engine {
         caller: &Caller,
         scope: &Scope,
         interaction: &InteractionId,
-        mut report: ThreadClosed,
-    ) -> Result<ThreadClosed, EngineError> {
+        mut report: CloseThreadResult,
+    ) -> Result<CloseThreadResult, EngineError> {
         let now = self.now_for(&scope.tenant).await?;
-        for page in self.turns(scope, interaction, now).await?.chunks(BATCH) {
-            let empty = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone());
+        for page in self
+            .turns(scope, interaction, now)
+            .await?
+            .chunks(BATCH_SIZE)
+        {
+            let empty =
+                Batch::new(scope.tenant.clone(), now).with_principal(caller.principal().clone());
             let batch = page.iter().fold(empty, |batch, turn| {
-                batch.end(scope.memory_ref.clone(), turn.id.clone())
+                batch.end_with_session(scope.memory_ref.clone(), turn.id.clone())
             });
             let outcomes = self.parts.store.commit(batch).await?.outcomes;
             let ended = outcomes
                 .iter()
-                .filter(|outcome| **outcome == Outcome::Removed)
+                .filter(|outcome| **outcome == ChangeOutcome::Removed)
                 .count() as u64;
             report.ended += ended;
-            report.kept += outcomes.len() as u64 - ended;
+            report.retained += outcomes.len() as u64 - ended;
         }
         Ok(report)
     }
@@ -143,7 +146,7 @@ impl Engine {
 
 /// The session's id combined with the thread's, for ids of promoted entries: two threads of a
 /// session may yield the same text.
-fn name_in(session: &SessionId, interaction: &InteractionId) -> SessionId {
+fn thread_scoped_id(session: &SessionId, interaction: &InteractionId) -> SessionId {
     let digest = blake3::hash(interaction.as_str().as_bytes()).to_hex();
     SessionId::parse(&format!(
         "{}.{}",
@@ -155,7 +158,7 @@ fn name_in(session: &SessionId, interaction: &InteractionId) -> SessionId {
 
 /// One entry that lists the tools that the thread called, in order: routines are found over several
 /// threads.
-fn tool_line(turns: &[Entry], interaction: &InteractionId) -> Option<Lasting> {
+fn tool_call_summary(turns: &[Entry], interaction: &InteractionId) -> Option<PromotedEntry> {
     let mut oldest_first: Vec<&Entry> = turns.iter().collect();
     oldest_first.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
     let called: Vec<&str> = oldest_first
@@ -189,5 +192,5 @@ fn tool_line(turns: &[Entry], interaction: &InteractionId) -> Option<Lasting> {
         .filter(|turn| !tools(turn).is_empty())
         .map(|turn| turn.id.clone())
         .collect();
-    Some(Lasting { draft, sources })
+    Some(PromotedEntry { draft, sources })
 }

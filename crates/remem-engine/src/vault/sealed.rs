@@ -15,8 +15,8 @@ const FORMER: &str = "former";
 
 /// The associated data of a value: moved to another name, tenant or field, the ciphertext does not
 /// decrypt.
-fn place(tenant: &TenantId, key: &str, field: &str) -> Vec<u8> {
-    seal::place([
+fn associated_data(tenant: &TenantId, key: &str, field: &str) -> Vec<u8> {
+    seal::associated_data([
         tenant.as_str(),
         sabotage!("ciphertext-opens-anywhere", key, ""),
         field,
@@ -37,18 +37,19 @@ pub(super) fn seal_body(
     let body = Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 0,
+        redaction_fingerprint: 0,
         now: Timestamp(0),
     }
-    .record(facts);
-    let current = value.expose(|text| vault.seal(&place(tenant, key, VALUE), text.as_bytes()));
-    let former = vault.seal(&place(tenant, key, FORMER), &packed(former));
+    .redact_record(facts);
+    let current =
+        value.expose(|text| vault.seal(&associated_data(tenant, key, VALUE), text.as_bytes()));
+    let former = vault.seal(&associated_data(tenant, key, FORMER), &pack(former));
     body.with_sealed(VALUE, &current)
         .with_sealed(FORMER, &former)
 }
 
 /// Serialises values, each after its length.
-fn packed(values: &[SecretValue]) -> Zeroizing<Vec<u8>> {
+fn pack(values: &[SecretValue]) -> Zeroizing<Vec<u8>> {
     let size = values.iter().map(|value| 8 + value.expose(str::len)).sum();
     let mut bytes = Zeroizing::new(Vec::with_capacity(size));
     for value in values {
@@ -61,7 +62,7 @@ fn packed(values: &[SecretValue]) -> Zeroizing<Vec<u8>> {
 }
 
 /// Parses values that `pack` serialised.
-fn unpacked(name: &str, mut bytes: &[u8]) -> Option<Vec<SecretValue>> {
+fn unpack(name: &str, mut bytes: &[u8]) -> Option<Vec<SecretValue>> {
     let mut values = Vec::new();
     while !bytes.is_empty() {
         let (length, rest) = bytes.split_at_checked(8)?;
@@ -80,13 +81,18 @@ pub(super) fn open_values(
     record: &Record,
 ) -> Result<Vec<SecretValue>, EngineError> {
     let name = record.key.rsplit('/').next().unwrap_or_default();
-    let open = |field: &str| vault.open(&place(tenant, &record.key, field), &record.sealed(field)?);
+    let open = |field: &str| {
+        vault.open(
+            &associated_data(tenant, &record.key, field),
+            &record.sealed(field)?,
+        )
+    };
     let values = || {
         let current = open(VALUE)?;
         let mut values = vec![SecretValue::new(name, std::str::from_utf8(&current).ok()?)];
         sabotage!(
             "earlier-values-are-forgotten",
-            values.extend(unpacked(name, &open(FORMER)?)?)
+            values.extend(unpack(name, &open(FORMER)?)?)
         );
         Some(values)
     };

@@ -1,19 +1,19 @@
 //! Operations of callers on webhooks: register, list, remove, list dead letters and deliver one
 //! again.
 
-use super::send::{Attempt, fingerprint, hex};
-use super::{DeadLetter, Health, Hook, Webhook, dead_letter_key};
+use super::send::{DeliveryAttempt, fingerprint, hex};
+use super::{DeadLetter, Webhook, WebhookHealth, WebhookRecord, dead_letter_key};
 use crate::caller::Caller;
-use crate::engine::{Digest, Engine};
+use crate::engine::{Engine, RequestDigest};
 use crate::error::EngineError;
-use crate::secrets::Rules;
+use crate::secrets::RedactionRules;
 use remem_core::sabotage;
 use remem_core::webhook::{check_secret, check_url, event_types};
 use remem_core::{
     Batch, Idempotency, Permission, Precondition, PrincipalId, Record, RecordKind, Rejection,
     Revision, Seq, Timestamp,
 };
-use remem_store::{Committed, Outcome, StoreError};
+use remem_store::{ChangeOutcome, CommitResult, StoreError};
 use zeroize::Zeroizing;
 
 /// A webhook that a caller registers.
@@ -30,7 +30,7 @@ pub struct NewWebhook {
 }
 
 /// The result of registering a webhook, with its secret, which is never shown again.
-pub struct Registered {
+pub struct RegisteredWebhook {
     /// The webhook as it was registered.
     pub webhook: Webhook,
     /// The key that deliveries are signed with.
@@ -43,7 +43,7 @@ pub struct Registered {
 
 /// The result of delivering a dead letter again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Redelivered {
+pub struct RedeliveryResult {
     /// Whether the receiver accepted the event; then the dead letter is gone.
     pub delivered: bool,
     /// Why the delivery failed.
@@ -51,7 +51,7 @@ pub struct Redelivered {
 }
 
 /// How often a conflicting commit is retried: the pass `deliver` writes the same record.
-const TRIES: u32 = 16;
+const COMMIT_TRIES: u32 = 16;
 
 impl Engine {
     /// Registers a webhook, which gets the events from now on.
@@ -60,7 +60,7 @@ impl Engine {
         caller: &Caller,
         new: NewWebhook,
         key: Option<&str>,
-    ) -> Result<Registered, EngineError> {
+    ) -> Result<RegisteredWebhook, EngineError> {
         caller.require(Permission::WebhooksManage)?;
         let policy = self.policy_of(caller);
         let chars = new.url.chars().count();
@@ -76,24 +76,30 @@ impl Engine {
         }
         check_url(&new.url, policy.webhooks_private)?;
         new.secret.as_deref().map(check_secret).transpose()?;
-        let idempotency =
-            self.idempotency("register-webhook", key, &digest(caller.principal(), &new))?;
-        let rules = self.rules(caller.tenant()).await?;
+        let idempotency = self.idempotency(
+            "register-webhook",
+            key,
+            &registration_digest(caller.principal(), &new),
+        )?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         let now = self.now_for(caller.tenant()).await?;
-        let tags = rules.admission(&policy, now).tag_texts(&new.tags)?;
+        let tags = rules.admission(&policy, now).admit_tags(&new.tags)?;
         let events = event_types(&new.events)?;
-        if let Some(earlier) = self.no_room(caller, idempotency.as_ref()).await? {
-            return self.registered(caller, earlier).await;
+        if let Some(earlier) = self
+            .check_webhook_room(caller, idempotency.as_ref())
+            .await?
+        {
+            return self.registration_result(caller, earlier).await;
         }
-        let hook = self.new_hook(caller, &new, events, tags, now).await?;
+        let hook = self.build_webhook(caller, &new, events, tags, now).await?;
         let body = hook.body(&policy, &rules, now);
         let batch = Batch::new(caller.tenant().clone(), now)
-            .by(caller.principal().clone())
+            .with_principal(caller.principal().clone())
             .idempotent(idempotency);
         let committed = self
             .parts
             .store
-            .commit(batch.set(
+            .commit(batch.set_record(
                 RecordKind::Webhook,
                 hook.id.clone(),
                 Precondition::Absent,
@@ -103,22 +109,22 @@ impl Engine {
         if !committed.replayed {
             tracing::info!(tenant = %caller.tenant(), webhook = hook.id, fingerprint = hook.fingerprint, "webhook registered");
         }
-        self.registered(caller, committed).await
+        self.registration_result(caller, committed).await
     }
 
     /// Builds the record of a new webhook.
-    async fn new_hook(
+    async fn build_webhook(
         &self,
         caller: &Caller,
         new: &NewWebhook,
         events: Vec<String>,
         tags: Vec<String>,
         now: Timestamp,
-    ) -> Result<Hook, EngineError> {
+    ) -> Result<WebhookRecord, EngineError> {
         let tenant = caller.tenant();
-        let id = format!("wh_{}", self.parts.ids.holder());
+        let id = format!("wh_{}", self.parts.ids.unique_name());
         let secret = Zeroizing::new(new.secret.clone().unwrap_or_else(random_secret));
-        Ok(Hook {
+        Ok(WebhookRecord {
             version: 0,
             events,
             tags,
@@ -126,32 +132,35 @@ impl Engine {
             created_at: now,
             paused: false,
             after: self.parts.store.head(tenant).await?.seq,
-            health: Health::default(),
+            health: WebhookHealth::default(),
             principal: Some(caller.principal().as_str().to_owned()),
-            others: None,
-            url: self.sealed(tenant, &id, "url", &new.url),
-            secret: self.sealed(tenant, &id, "secret", &secret),
+            shared_health: None,
+            url: self.seal_field(tenant, &id, "url", &new.url),
+            secret: self.seal_field(tenant, &id, "secret", &secret),
             id,
         })
     }
 
     /// The result of a registration, now or earlier: the record holds the secret, sealed, for
     /// repetitions of the request.
-    async fn registered(
+    async fn registration_result(
         &self,
         caller: &Caller,
-        committed: Committed,
-    ) -> Result<Registered, EngineError> {
+        committed: CommitResult,
+    ) -> Result<RegisteredWebhook, EngineError> {
         let id = committed.outcomes.iter().find_map(|outcome| match outcome {
-            Outcome::Recorded { key, .. } => Some(key.clone()),
+            ChangeOutcome::Recorded { key, .. } => Some(key.clone()),
             _ => None,
         });
-        let hook = self.hook(caller, id.as_deref().unwrap_or_default()).await?;
+        let hook = self
+            .find_webhook(caller, id.as_deref().unwrap_or_default())
+            .await?;
         let (_, secret) = self
-            .open_hook(caller.tenant(), &hook)
-            .ok_or(EngineError::NoWebhook)?;
-        let webhook = self.shown(caller, &*self.rules(caller.tenant()).await?, hook);
-        Ok(Registered {
+            .open_webhook(caller.tenant(), &hook)
+            .ok_or(EngineError::UnknownWebhook)?;
+        let webhook =
+            self.webhook_view(caller, &*self.redaction_rules(caller.tenant()).await?, hook);
+        Ok(RegisteredWebhook {
             webhook,
             secret,
             revision: committed.revision,
@@ -161,13 +170,13 @@ impl Engine {
 
     /// Fails when the tenant has too many webhooks. A repetition of a registration that succeeded
     /// is returned instead.
-    async fn no_room(
+    async fn check_webhook_room(
         &self,
         caller: &Caller,
         key: Option<&Idempotency>,
-    ) -> Result<Option<Committed>, EngineError> {
+    ) -> Result<Option<CommitResult>, EngineError> {
         let limit = self.parts.policy.webhooks_max;
-        if self.hooks(caller.tenant()).await?.len() < limit {
+        if self.load_webhooks(caller.tenant()).await?.len() < limit {
             return Ok(None);
         }
         let too_many = Rejection::TooLarge {
@@ -176,26 +185,31 @@ impl Engine {
             limit: limit as u64,
             actual: limit as u64 + 1,
         };
-        let earlier = self.first_answer(caller.tenant(), key).await?;
+        let earlier = self.replayed_commit(caller.tenant(), key).await?;
         earlier.ok_or_else(|| too_many.into()).map(Some)
     }
 
     /// Lists the tenant's webhooks, without their secrets.
-    pub async fn webhooks(&self, caller: &Caller) -> Result<Vec<Webhook>, EngineError> {
+    pub async fn list_webhooks(&self, caller: &Caller) -> Result<Vec<Webhook>, EngineError> {
         caller.require(Permission::WebhooksManage)?;
-        let rules = self.rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(caller.tenant()).await?;
         Ok(self
-            .hooks(caller.tenant())
+            .load_webhooks(caller.tenant())
             .await?
             .into_iter()
-            .map(|hook| self.shown(caller, &rules, hook))
+            .map(|hook| self.webhook_view(caller, &rules, hook))
             .collect())
     }
 
     /// A webhook as the caller may see it: redacted, and without the health of private deliveries.
-    fn shown(&self, caller: &Caller, rules: &Rules, hook: Hook) -> Webhook {
+    fn webhook_view(
+        &self,
+        caller: &Caller,
+        rules: &RedactionRules,
+        hook: WebhookRecord,
+    ) -> Webhook {
         let url = self
-            .opened(caller.tenant(), &hook.id, "url", &hook.url)
+            .open_field(caller.tenant(), &hook.id, "url", &hook.url)
             .unwrap_or_default();
         let url = rules
             .redactor()
@@ -203,7 +217,7 @@ impl Engine {
             .text
             .into_string();
         let is_own = hook.principal.as_deref() == Some(caller.principal().as_str());
-        let Hook {
+        let WebhookRecord {
             id,
             events,
             mut tags,
@@ -211,13 +225,13 @@ impl Engine {
             created_at,
             paused,
             health,
-            others,
+            shared_health: others,
             ..
         } = hook;
         let policy = self.policy_of(caller);
         let admission = rules.admission(&policy, self.now());
         for tag in &mut tags {
-            let redacted = admission.short_text(tag);
+            let redacted = admission.redact_short_text(tag);
             sabotage!("late-secrets-show-in-tags-of-webhooks", *tag = redacted);
         }
         let health = others
@@ -236,7 +250,7 @@ impl Engine {
     }
 
     /// Reads a webhook's record; fails if it does not exist.
-    async fn hook(&self, caller: &Caller, id: &str) -> Result<Hook, EngineError> {
+    async fn find_webhook(&self, caller: &Caller, id: &str) -> Result<WebhookRecord, EngineError> {
         let is_valid_id =
             id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let record = if is_valid_id {
@@ -249,24 +263,28 @@ impl Engine {
         };
         record
             .as_ref()
-            .and_then(Hook::read)
-            .ok_or(EngineError::NoWebhook)
+            .and_then(WebhookRecord::from_record)
+            .ok_or(EngineError::UnknownWebhook)
     }
 
     /// Removes a webhook with its dead letters.
     pub async fn remove_webhook(&self, caller: &Caller, id: &str) -> Result<Revision, EngineError> {
         caller.require(Permission::WebhooksManage)?;
-        for _ in 0..TRIES {
-            let hook = self.hook(caller, id).await?;
+        for _ in 0..COMMIT_TRIES {
+            let hook = self.find_webhook(caller, id).await?;
             let now = self.now_for(caller.tenant()).await?;
-            let mut batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-            batch = batch.unset(
+            let mut batch =
+                Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
+            batch = batch.delete_record(
                 RecordKind::Webhook,
                 hook.id.clone(),
                 Precondition::Version(hook.version),
             );
-            for letter in self.letters(caller, &hook, Seq(0), u32::MAX).await? {
-                batch = batch.unset(RecordKind::DeadLetter, letter.key, Precondition::None);
+            for letter in self
+                .dead_letter_records(caller, &hook, Seq(0), u32::MAX)
+                .await?
+            {
+                batch = batch.delete_record(RecordKind::DeadLetter, letter.key, Precondition::None);
             }
             match self.parts.store.commit(batch).await {
                 Ok(committed) => {
@@ -281,10 +299,10 @@ impl Engine {
     }
 
     /// Reads the records of a webhook's dead letters after a position.
-    async fn letters(
+    async fn dead_letter_records(
         &self,
         caller: &Caller,
-        hook: &Hook,
+        hook: &WebhookRecord,
         after: Seq,
         limit: u32,
     ) -> Result<Vec<Record>, EngineError> {
@@ -311,7 +329,7 @@ impl Engine {
 
     /// Lists the events that a webhook did not accept, oldest first, after a position; and whether
     /// there are more.
-    pub async fn dead_letters(
+    pub async fn list_dead_letters(
         &self,
         caller: &Caller,
         id: &str,
@@ -319,14 +337,16 @@ impl Engine {
         limit: Option<u32>,
     ) -> Result<(Vec<DeadLetter>, bool), EngineError> {
         caller.require(Permission::WebhooksManage)?;
-        let hook = self.hook(caller, id).await?;
+        let hook = self.find_webhook(caller, id).await?;
         let limit = self.parts.policy.list_limit(limit) as usize;
         // Read all of them, which are not many: some may be for another user only.
-        let records = self.letters(caller, &hook, after, u32::MAX).await?;
+        let records = self
+            .dead_letter_records(caller, &hook, after, u32::MAX)
+            .await?;
         let mut letters: Vec<DeadLetter> = records
             .iter()
-            .filter_map(DeadLetter::read)
-            .filter(|letter| letter.is_shown_to(caller))
+            .filter_map(DeadLetter::from_record)
+            .filter(|letter| letter.is_visible_to(caller))
             .collect();
         let more = letters.len() > limit;
         letters.truncate(limit);
@@ -339,10 +359,10 @@ impl Engine {
         caller: &Caller,
         id: &str,
         seq: Seq,
-    ) -> Result<Redelivered, EngineError> {
+    ) -> Result<RedeliveryResult, EngineError> {
         caller.require(Permission::WebhooksManage)?;
         let tenant = caller.tenant();
-        let hook = self.hook(caller, id).await?;
+        let hook = self.find_webhook(caller, id).await?;
         let key = dead_letter_key(&hook.id, seq);
         let record = self
             .parts
@@ -350,8 +370,8 @@ impl Engine {
             .record(tenant, RecordKind::DeadLetter, &key)
             .await?
             .ok_or(EngineError::NotFound("dead letter"))?;
-        let letter = DeadLetter::read(&record)
-            .filter(|letter| letter.is_shown_to(caller))
+        let letter = DeadLetter::from_record(&record)
+            .filter(|letter| letter.is_visible_to(caller))
             .ok_or(EngineError::NotFound("dead letter"))?;
         let events = self
             .parts
@@ -363,14 +383,14 @@ impl Engine {
             .filter(|event| event.seq == seq)
             .ok_or(EngineError::NotFound("dead letter"))?;
         let error = match self.send(tenant, &hook, event).await {
-            Attempt::Delivered => None,
-            Attempt::Gone => Some("status_410".to_owned()),
-            Attempt::Failed(error) => Some(error),
+            DeliveryAttempt::Delivered => None,
+            DeliveryAttempt::Gone => Some("status_410".to_owned()),
+            DeliveryAttempt::Failed(error) => Some(error),
         };
         let now = self.now_for(tenant).await?;
-        let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
+        let batch = Batch::new(tenant.clone(), now).with_principal(caller.principal().clone());
         let batch = match &error {
-            None => batch.unset(RecordKind::DeadLetter, key, Precondition::None),
+            None => batch.delete_record(RecordKind::DeadLetter, key, Precondition::None),
             Some(error) => {
                 let letter = DeadLetter {
                     attempts: letter.attempts.saturating_add(1),
@@ -378,8 +398,12 @@ impl Engine {
                     at: now,
                     ..letter
                 };
-                let body = letter.body(&self.parts.policy, &*self.rules(tenant).await?, now);
-                batch.set(
+                let body = letter.body(
+                    &self.parts.policy,
+                    &*self.redaction_rules(tenant).await?,
+                    now,
+                );
+                batch.set_record(
                     RecordKind::DeadLetter,
                     key,
                     Precondition::Version(record.version),
@@ -390,7 +414,7 @@ impl Engine {
         match self.parts.store.commit(batch).await {
             // Another request has removed or delivered the letter meanwhile: the receiver's answer
             // is returned all the same.
-            Ok(_) | Err(StoreError::Conflict) => Ok(Redelivered {
+            Ok(_) | Err(StoreError::Conflict) => Ok(RedeliveryResult {
                 delivered: error.is_none(),
                 error,
             }),
@@ -402,8 +426,8 @@ impl Engine {
 /// Digest of a registration, for its idempotency key. It belongs to the user: the webhook is sent
 /// events that only this user may see, and the answer holds its secret, so no other user may repeat
 /// the request.
-fn digest(user: &PrincipalId, new: &NewWebhook) -> Digest {
-    let mut digest = Digest::of_user(user);
+fn registration_digest(user: &PrincipalId, new: &NewWebhook) -> RequestDigest {
+    let mut digest = RequestDigest::of_user(user);
     digest.part(new.url.as_bytes());
     digest.part(new.secret.as_deref().unwrap_or_default().as_bytes());
     for list in [&new.events, &new.tags] {

@@ -8,7 +8,7 @@
 mod manage;
 pub(crate) mod send;
 
-pub use manage::{NewWebhook, Redelivered, Registered};
+pub use manage::{NewWebhook, RedeliveryResult, RegisteredWebhook};
 use remem_core::sabotage;
 pub use send::{SIGNATURE_ALGORITHM, signature};
 
@@ -16,7 +16,7 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::seal;
-use crate::secrets::Rules;
+use crate::secrets::RedactionRules;
 use remem_core::{
     Actor, Policy, PrincipalId, Record, RecordBody, RecordKind, Sealed, Seq, ShapePolicy, TenantId,
     Timestamp,
@@ -42,12 +42,12 @@ pub struct Webhook {
     /// Whether deliveries have stopped, because the receiver answered that it is gone.
     pub paused: bool,
     /// Counts and times of its deliveries.
-    pub health: Health,
+    pub health: WebhookHealth,
 }
 
 /// Counts and times of a webhook's deliveries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Health {
+pub struct WebhookHealth {
     /// Failed attempts to deliver the current event.
     pub attempts: u32,
     /// Failed attempts in all.
@@ -95,7 +95,7 @@ pub struct DeadLetter {
 
 /// A webhook as its record stores it.
 #[derive(Clone)]
-pub(crate) struct Hook {
+pub(crate) struct WebhookRecord {
     pub id: String,
     /// The version of its record.
     pub version: u64,
@@ -106,24 +106,24 @@ pub(crate) struct Hook {
     pub paused: bool,
     /// Position in the log: everything up to this event was sent, skipped or given up.
     pub after: Seq,
-    pub health: Health,
+    pub health: WebhookHealth,
     /// The user that registered it, whose private events are sent as well. Webhooks from before
     /// this was recorded get no private events.
     pub principal: Option<String>,
     /// The health that other users see, without private events. Absent until a private event was
     /// sent.
-    pub others: Option<Health>,
+    pub shared_health: Option<WebhookHealth>,
     url: Sealed,
     secret: Sealed,
 }
 
 /// Purpose of the derived key that URLs and secrets are sealed with.
-const PURPOSE: &str = "remembrancer webhook v1";
+const KEY_PURPOSE: &str = "remembrancer webhook v1";
 
-impl Health {
+impl WebhookHealth {
     /// Reads the health from the body of a record.
-    fn read(body: &Map<String, Value>) -> Health {
-        Health {
+    fn from_body(body: &Map<String, Value>) -> WebhookHealth {
+        WebhookHealth {
             attempts: count(body, "attempts"),
             failures: number(body, "failures").unwrap_or(0),
             deliveries: number(body, "deliveries").unwrap_or(0),
@@ -149,23 +149,23 @@ impl Health {
     }
 }
 
-impl Hook {
+impl WebhookRecord {
     /// Updates the health after an attempt. An attempt at a private event does not change the
     /// health that other users see.
-    pub(crate) fn note(&mut self, is_private: bool, update: impl Fn(&mut Health)) {
-        if is_private && self.others.is_none() {
-            self.others = Some(self.health.clone());
+    pub(crate) fn update_health(&mut self, is_private: bool, update: impl Fn(&mut WebhookHealth)) {
+        if is_private && self.shared_health.is_none() {
+            self.shared_health = Some(self.health.clone());
         }
         update(&mut self.health);
-        if let Some(others) = self.others.as_mut().filter(|_| !is_private) {
+        if let Some(others) = self.shared_health.as_mut().filter(|_| !is_private) {
             update(others);
         }
     }
 
     /// Reads a webhook from its record; `None` if a field is missing.
-    pub(crate) fn read(record: &Record) -> Option<Hook> {
+    pub(crate) fn from_record(record: &Record) -> Option<WebhookRecord> {
         let body = &record.body;
-        Some(Hook {
+        Some(WebhookRecord {
             id: record.key.clone(),
             version: record.version,
             events: texts(body, "events"),
@@ -174,12 +174,12 @@ impl Hook {
             created_at: time(body, "createdAt")?,
             paused: body.get("paused").and_then(Value::as_bool).unwrap_or(false),
             after: Seq(number(body, "after")?),
-            health: Health::read(body),
+            health: WebhookHealth::from_body(body),
             principal: text(body, "principal"),
-            others: body
+            shared_health: body
                 .get("others")
                 .and_then(Value::as_object)
-                .map(Health::read),
+                .map(WebhookHealth::from_body),
             url: record.sealed("url")?,
             secret: record.sealed("secret")?,
         })
@@ -187,7 +187,12 @@ impl Hook {
 
     /// The body of the webhook's record. Shapes of secrets were checked at registration; only
     /// registered secrets are redacted again.
-    pub(crate) fn body(&self, policy: &Policy, rules: &Rules, now: Timestamp) -> RecordBody {
+    pub(crate) fn body(
+        &self,
+        policy: &Policy,
+        rules: &RedactionRules,
+        now: Timestamp,
+    ) -> RecordBody {
         let mut body = self.health.to_map();
         let mut put = |name: &str, value: Value| {
             if !value.is_null() {
@@ -203,7 +208,7 @@ impl Hook {
         put("principal", json!(self.principal));
         put(
             "others",
-            self.others
+            self.shared_health
                 .as_ref()
                 .map_or(Value::Null, |others| Value::Object(others.to_map())),
         );
@@ -213,7 +218,7 @@ impl Hook {
         };
         rules
             .admission(&policy, now)
-            .record(body)
+            .redact_record(body)
             .with_sealed("url", &self.url)
             .with_sealed("secret", &self.secret)
     }
@@ -223,7 +228,7 @@ impl Hook {
         self.principal
             .as_deref()
             .and_then(PrincipalId::parse)
-            .map_or(Actor::Nobody, Actor::User)
+            .map_or(Actor::NoUser, Actor::User)
     }
 
     /// Whether an event may be sent to it now.
@@ -234,7 +239,10 @@ impl Hook {
 
 impl Engine {
     /// Reads the tenant's webhooks, by id.
-    pub(crate) async fn hooks(&self, tenant: &TenantId) -> Result<Vec<Hook>, EngineError> {
+    pub(crate) async fn load_webhooks(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Vec<WebhookRecord>, EngineError> {
         // Concurrent registrations can exceed the limit by a few.
         let limit = u32::try_from(self.parts.policy.webhooks_max)
             .unwrap_or(u32::MAX)
@@ -244,15 +252,18 @@ impl Engine {
             .store
             .records(tenant, RecordKind::Webhook, "", None, limit)
             .await?;
-        Ok(records.iter().filter_map(Hook::read).collect())
+        Ok(records
+            .iter()
+            .filter_map(WebhookRecord::from_record)
+            .collect())
     }
 
     /// Encrypts a field of a webhook.
-    fn sealed(&self, tenant: &TenantId, id: &str, field: &str, plain: &str) -> Sealed {
-        let key = Zeroizing::new(self.parts.key.derive(PURPOSE));
+    fn seal_field(&self, tenant: &TenantId, id: &str, field: &str, plain: &str) -> Sealed {
+        let key = Zeroizing::new(self.parts.host_key.derive(KEY_PURPOSE));
         seal::seal(
             &key,
-            &seal::place(sabotage!(
+            &seal::associated_data(sabotage!(
                 "a-sealed-field-opens-anywhere",
                 [tenant.as_str(), id, field],
                 ["", id.split_at(0).0, field]
@@ -262,17 +273,17 @@ impl Engine {
     }
 
     /// Decrypts a field of a webhook.
-    fn opened(
+    fn open_field(
         &self,
         tenant: &TenantId,
         id: &str,
         field: &str,
         sealed: &Sealed,
     ) -> Option<Zeroizing<String>> {
-        let key = Zeroizing::new(self.parts.key.derive(PURPOSE));
+        let key = Zeroizing::new(self.parts.host_key.derive(KEY_PURPOSE));
         let bytes = seal::open(
             &key,
-            &seal::place(sabotage!(
+            &seal::associated_data(sabotage!(
                 "a-sealed-field-opens-anywhere",
                 [tenant.as_str(), id, field],
                 ["", id.split_at(0).0, field]
@@ -285,21 +296,21 @@ impl Engine {
     }
 
     /// Decrypts the URL and the secret; `None` if the host's key has changed since registration.
-    pub(crate) fn open_hook(
+    pub(crate) fn open_webhook(
         &self,
         tenant: &TenantId,
-        hook: &Hook,
+        hook: &WebhookRecord,
     ) -> Option<(Zeroizing<String>, Zeroizing<String>)> {
         Some((
-            self.opened(tenant, &hook.id, "url", &hook.url)?,
-            self.opened(tenant, &hook.id, "secret", &hook.secret)?,
+            self.open_field(tenant, &hook.id, "url", &hook.url)?,
+            self.open_field(tenant, &hook.id, "secret", &hook.secret)?,
         ))
     }
 }
 
 impl DeadLetter {
     /// Reads a dead letter from its record.
-    fn read(record: &Record) -> Option<DeadLetter> {
+    fn from_record(record: &Record) -> Option<DeadLetter> {
         let body = &record.body;
         Some(DeadLetter {
             seq: Seq(number(body, "seq")?),
@@ -313,7 +324,7 @@ impl DeadLetter {
     }
 
     /// Whether the caller may see the event.
-    fn is_shown_to(&self, caller: &Caller) -> bool {
+    fn is_visible_to(&self, caller: &Caller) -> bool {
         self.only_for.as_deref().is_none_or(|user| {
             sabotage!(
                 "anybody-sees-dead-letters",
@@ -324,7 +335,12 @@ impl DeadLetter {
     }
 
     /// The body of the dead letter's record.
-    pub(crate) fn body(&self, policy: &Policy, rules: &Rules, now: Timestamp) -> RecordBody {
+    pub(crate) fn body(
+        &self,
+        policy: &Policy,
+        rules: &RedactionRules,
+        now: Timestamp,
+    ) -> RecordBody {
         let mut body = json!({"seq": self.seq.0, "type": self.kind, "runId": self.run, "attempts": self.attempts, "error": self.error,
             "at": self.at.0});
         if let Some(user) = &self.only_for {
@@ -336,7 +352,7 @@ impl DeadLetter {
         };
         rules
             .admission(&policy, now)
-            .record(body.as_object().cloned().unwrap_or_default())
+            .redact_record(body.as_object().cloned().unwrap_or_default())
     }
 }
 

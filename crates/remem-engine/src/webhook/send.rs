@@ -1,9 +1,9 @@
 //! One delivery: the event in the JSON of the wire, signed with the webhook's secret and posted
 //! once. The caller decides about retries.
 
-use super::Hook;
+use super::WebhookRecord;
 use crate::engine::Engine;
-use crate::sight::review;
+use crate::event_visibility::review_event;
 use remem_core::{Event, TenantId};
 use ring::hmac;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub const SIGNATURE_ALGORITHM: &str = "v1";
 
 /// The outcome of one delivery attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Attempt {
+pub(crate) enum DeliveryAttempt {
     /// The receiver accepted the event.
     Delivered,
     /// The receiver wants no further events (status 410).
@@ -47,18 +47,23 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 impl Engine {
     /// Sends one event. An event that webhooks are never sent counts as delivered.
-    pub(crate) async fn send(&self, tenant: &TenantId, hook: &Hook, event: &Event) -> Attempt {
-        let Ok(rules) = self.rules(tenant).await else {
-            return Attempt::Failed("vault_locked".to_owned());
+    pub(crate) async fn send(
+        &self,
+        tenant: &TenantId,
+        hook: &WebhookRecord,
+        event: &Event,
+    ) -> DeliveryAttempt {
+        let Ok(rules) = self.redaction_rules(tenant).await else {
+            return DeliveryAttempt::Failed("vault_locked".to_owned());
         };
         let mut event = event.clone();
-        review(&rules, &mut event);
+        review_event(&rules, &mut event);
         let event = &event;
         let Some(body) = (self.parts.envelope)(tenant, event) else {
-            return Attempt::Delivered;
+            return DeliveryAttempt::Delivered;
         };
-        let attempt = match self.open_hook(tenant, hook) {
-            None => Attempt::Failed("sealed_with_another_key".to_owned()),
+        let attempt = match self.open_webhook(tenant, hook) {
+            None => DeliveryAttempt::Failed("sealed_with_another_key".to_owned()),
             Some((url, secret)) => {
                 // Receivers compare the timestamp with their own clocks: use the machine's time,
                 // not the engine's.
@@ -69,24 +74,27 @@ impl Engine {
                     timestamp,
                     &signature(&secret, timestamp, &body),
                 );
-                match tokio::time::timeout(DEADLINE, self.parts.post.post(&url, headers, body))
-                    .await
+                match tokio::time::timeout(
+                    DEADLINE,
+                    self.parts.webhook_sender.post(&url, headers, body),
+                )
+                .await
                 {
-                    Err(_) => Attempt::Failed("timeout".to_owned()),
-                    Ok(Err(error)) => Attempt::Failed(error.as_str().to_owned()),
-                    Ok(Ok(200..=299)) => Attempt::Delivered,
-                    Ok(Ok(410)) => Attempt::Gone,
-                    Ok(Ok(status)) => Attempt::Failed(format!("status_{status}")),
+                    Err(_) => DeliveryAttempt::Failed("timeout".to_owned()),
+                    Ok(Err(error)) => DeliveryAttempt::Failed(error.as_str().to_owned()),
+                    Ok(Ok(200..=299)) => DeliveryAttempt::Delivered,
+                    Ok(Ok(410)) => DeliveryAttempt::Gone,
+                    Ok(Ok(status)) => DeliveryAttempt::Failed(format!("status_{status}")),
                 }
             }
         };
         let outcome = match &attempt {
-            Attempt::Delivered => "delivered",
-            Attempt::Gone => "gone",
-            Attempt::Failed(_) => "failed",
+            DeliveryAttempt::Delivered => "delivered",
+            DeliveryAttempt::Gone => "gone",
+            DeliveryAttempt::Failed(_) => "failed",
         };
         metrics::counter!("remem_webhook_deliveries_total", "outcome" => outcome).increment(1);
-        if let Attempt::Failed(error) = &attempt {
+        if let DeliveryAttempt::Failed(error) = &attempt {
             tracing::info!(
                 webhook = hook.id,
                 fingerprint = hook.fingerprint,
@@ -100,7 +108,7 @@ impl Engine {
 
 /// The headers of a delivery.
 fn headers(
-    hook: &Hook,
+    hook: &WebhookRecord,
     event: &Event,
     timestamp: i64,
     signature: &str,

@@ -2,25 +2,25 @@
 //! profile, joins a session, and may replace the current answer of its slot. All of it is one
 //! commit, tried again after a conflict. Nothing is stored here except through that commit.
 
-mod mask;
-pub(crate) mod place;
+mod pii;
+pub(crate) mod placement;
 
 use crate::caller::Caller;
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use place::{Placed, Slots};
+use placement::{DraftPlacement, SlotPlanner};
 use remem_core::sabotage;
 use remem_core::{
     Admitted, Batch, Draft, Entry, EntryId, Idempotency, Profile, Scope, TenantId, Tier, Timestamp,
 };
-use remem_store::{Committed, Outcome, StoreError};
+use remem_store::{ChangeOutcome, CommitResult, StoreError};
 
 /// How often a put is planned anew because a slot or session has changed meanwhile.
-const TRIES: usize = 8;
+const COMMIT_TRIES: usize = 8;
 
 /// The outcome of one draft of a put.
-pub(crate) enum Kept {
+pub(crate) enum PutOutcome {
     /// A new entry is stored.
     New(Box<Admitted>),
     /// An existing entry states the same.
@@ -30,15 +30,15 @@ pub(crate) enum Kept {
 impl Engine {
     /// Adapts drafts to the memory's profile, and masks personal data where the profile requires
     /// it.
-    pub(crate) async fn shape(
+    pub(crate) async fn shape_drafts(
         &self,
         caller: &Caller,
         scope: &Scope,
         drafts: Vec<Draft>,
         now: Timestamp,
     ) -> Result<(Profile, Vec<Draft>), EngineError> {
-        let profile = self.parts.profiles.of(&scope.memory_ref).clone();
-        let rules = self.rules(&scope.tenant).await?;
+        let profile = self.parts.profiles.for_memory(&scope.memory_ref).clone();
+        let rules = self.redaction_rules(&scope.tenant).await?;
         let policy = self.policy_of(caller);
         let shape = |mut draft: Draft| {
             if profile.non_mirror {
@@ -50,21 +50,21 @@ impl Engine {
                     .into_string();
                 sabotage!(
                     "personal-data-is-kept",
-                    draft = self.without_mirrors(&scope.tenant, draft)?
+                    draft = self.mask_pii(&scope.tenant, draft)?
                 );
             }
-            Ok::<_, EngineError>(profile.shape(draft, caller.principal().as_str(), now)?)
+            Ok::<_, EngineError>(profile.complete_draft(draft, caller.principal().as_str(), now)?)
         };
         let shaped = self
             .parts
             .cpu
-            .each(&scope.tenant, drafts, cpu::of_draft, shape)
+            .each(&scope.tenant, drafts, cpu::draft_bytes, shape)
             .await?;
         Ok((profile, shaped))
     }
 
     /// Whether no draft needs a session or a slot, so that each is only stored as a row.
-    pub(crate) fn is_plain(drafts: &[Draft]) -> bool {
+    pub(crate) fn need_no_placement(drafts: &[Draft]) -> bool {
         drafts
             .iter()
             .all(|draft| draft.tier == Tier::Persistent && draft.facets.slot.is_none())
@@ -72,16 +72,16 @@ impl Engine {
 
     /// Stores drafts that join a session or have a slot, with `now` or, after a conflict, a later
     /// instant.
-    pub(crate) async fn put_placed(
+    pub(crate) async fn put_with_placement(
         &self,
         caller: &Caller,
         scope: &Scope,
         (profile, drafts): (&Profile, &[Draft]),
         (idempotency, mut now): (Option<Idempotency>, Timestamp),
-    ) -> Result<(Vec<Kept>, Committed), EngineError> {
-        for _ in 0..TRIES {
+    ) -> Result<(Vec<PutOutcome>, CommitResult), EngineError> {
+        for _ in 0..COMMIT_TRIES {
             let batch = Batch::new(scope.tenant.clone(), now)
-                .by(caller.principal().clone())
+                .with_principal(caller.principal().clone())
                 .idempotent(idempotency.clone());
             let (batch, outcomes) = self
                 .plan_put(caller, scope, (profile, drafts), batch, now)
@@ -104,10 +104,10 @@ impl Engine {
         (profile, drafts): (&Profile, &[Draft]),
         mut batch: Batch,
         now: Timestamp,
-    ) -> Result<(Batch, Vec<Kept>), EngineError> {
+    ) -> Result<(Batch, Vec<PutOutcome>), EngineError> {
         let mut drafts = drafts.to_vec();
         if drafts.iter().any(|draft| draft.tier != Tier::Persistent) {
-            let join = self.session_turn(scope, profile, now).await?;
+            let join = self.plan_session_join(scope, profile, now).await?;
             for draft in drafts
                 .iter_mut()
                 .filter(|draft| draft.tier != Tier::Persistent)
@@ -116,22 +116,22 @@ impl Engine {
             }
             batch = self.join_session(&scope.tenant, batch, join).await?;
         }
-        let mut slots = Slots::new(self, scope);
+        let mut slots = SlotPlanner::new(self, scope);
         let mut planned = Vec::new();
         let mut outcomes = Vec::new();
         let mut admissible = Vec::new();
         for draft in drafts {
             let id = self.parts.ids.entry();
             match slots.place(&id, draft, now).await? {
-                Placed::Same(entry, evidence) => {
-                    batch = batch.expect(
+                DraftPlacement::Same(entry, evidence) => {
+                    batch = batch.expect_entry(
                         scope.memory_ref.clone(),
                         entry.id.clone(),
                         entry.visible.from,
                     );
-                    planned.push(Ready::Same(entry, evidence));
+                    planned.push(PlannedPut::Same(entry, evidence));
                 }
-                Placed::Put { draft, close } => {
+                DraftPlacement::Put { draft, close } => {
                     for (replaced, closing) in close {
                         batch = batch.close(
                             scope.memory_ref.clone(),
@@ -141,7 +141,7 @@ impl Engine {
                         );
                     }
                     admissible.push(*draft);
-                    planned.push(Ready::Put(id));
+                    planned.push(PlannedPut::Put(id));
                 }
             }
         }
@@ -151,17 +151,17 @@ impl Engine {
             .into_iter();
         for put in planned {
             batch = match put {
-                Ready::Same(entry, evidence) => {
+                PlannedPut::Same(entry, evidence) => {
                     let next =
-                        batch.strengthen(scope.memory_ref.clone(), entry.id.clone(), evidence);
-                    outcomes.push(Kept::Same(entry));
+                        batch.set_evidence(scope.memory_ref.clone(), entry.id.clone(), evidence);
+                    outcomes.push(PutOutcome::Same(entry));
                     next
                 }
-                Ready::Put(id) => {
+                PlannedPut::Put(id) => {
                     let Some(draft) = admitted.next() else {
                         continue;
                     };
-                    outcomes.push(Kept::New(Box::new(draft.clone())));
+                    outcomes.push(PutOutcome::New(Box::new(draft.clone())));
                     batch.put(id, draft)
                 }
             };
@@ -171,21 +171,24 @@ impl Engine {
 
     /// The entries of a put, in the order of the drafts. A replay gives the first answer again;
     /// there, a draft whose change stored nothing was stated before.
-    pub(crate) fn kept_entries(outcomes: Vec<Kept>, committed: &Committed) -> Vec<Entry> {
+    pub(crate) fn entries_of_put(
+        outcomes: Vec<PutOutcome>,
+        committed: &CommitResult,
+    ) -> Vec<Entry> {
         let first = committed.outcomes.len().saturating_sub(outcomes.len());
         let entries = outcomes
             .into_iter()
             .zip(&committed.outcomes[first..])
             .filter_map(|(put_outcome, outcome)| match (put_outcome, outcome) {
-                (Kept::New(draft), Outcome::Stored { id, created_at }) => Some(
-                    crate::write::entry_of(*draft, id, *created_at, committed.revision),
+                (PutOutcome::New(draft), ChangeOutcome::Stored { id, created_at }) => Some(
+                    crate::write::entry_from_admitted(*draft, id, *created_at, committed.revision),
                 ),
-                (Kept::Same(entry), Outcome::Stored { id, .. }) => Some(Entry {
+                (PutOutcome::Same(entry), ChangeOutcome::Stored { id, .. }) => Some(Entry {
                     id: id.clone(),
                     ..*entry
                 }),
-                (Kept::Same(entry), _) => Some(*entry),
-                (Kept::New(_), _) => None,
+                (PutOutcome::Same(entry), _) => Some(*entry),
+                (PutOutcome::New(_), _) => None,
             });
         entries.collect()
     }
@@ -194,7 +197,7 @@ impl Engine {
     /// different in every other.
     pub(crate) fn pseudonym(&self, tenant: &TenantId, kind: &str, normal: &str) -> String {
         let key = blake3::keyed_hash(
-            &self.parts.key.derive("remembrancer pseudonym v1"),
+            &self.parts.host_key.derive("remembrancer pseudonym v1"),
             tenant.as_str().as_bytes(),
         );
         blake3::keyed_hash(key.as_bytes(), format!("{kind}:{normal}").as_bytes()).to_hex()[..8]
@@ -203,7 +206,7 @@ impl Engine {
 }
 
 /// A planned change for one draft: evidence for an existing entry, or a new entry.
-enum Ready {
+enum PlannedPut {
     Same(Box<Entry>, remem_core::Evidence),
     Put(EntryId),
 }

@@ -1,7 +1,7 @@
 //! Automations: one run for each tick, missed ticks are combined into one, and nothing is lost when
 //! a process stops.
 
-use remem_engine::registry::{self, Mode, PassReport};
+use remem_engine::registry::{self, PassMode, PassReport};
 use remem_testkit::{NOON, TestEnv, TestHost};
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ async fn fire(node: &TestHost) -> PassReport {
         .run_pass(
             registry::find("fire").unwrap(),
             node.caller.tenant(),
-            Mode::Apply,
+            PassMode::Apply,
         )
         .await
         .unwrap()
@@ -58,9 +58,13 @@ async fn every_tick_starts_one_run_on_whichever_node() {
         .as_str()
         .unwrap()
         .to_owned();
-    let run = one.engine.run(&one.caller, &run).await.unwrap();
+    let run = one.engine.get_run(&one.caller, &run).await.unwrap();
     assert_eq!(run.state.inputs["automationId"], json!("hourly"));
-    let info = one.engine.automation(&one.caller, "hourly").await.unwrap();
+    let info = one
+        .engine
+        .get_automation(&one.caller, "hourly")
+        .await
+        .unwrap();
     assert_eq!(info.last_run_id.as_deref(), Some(run.id.as_str()));
     assert_eq!(
         info.next_due.map(|at| (at.0 - NOON.0) / 1_000),
@@ -74,7 +78,7 @@ async fn a_single_time_is_a_single_time_and_a_paused_one_waits() {
     put(&node, "once", json!({"at": "2023-11-14T23:13:20Z"})).await;
     put(&node, "paused", json!({"every": "PT1H"})).await;
     node.engine
-        .enable_automation(&node.caller, "paused", false)
+        .set_automation_enabled(&node.caller, "paused", false)
         .await
         .unwrap();
     node.at(2 * 3_600);

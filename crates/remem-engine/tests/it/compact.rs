@@ -1,7 +1,7 @@
 //! Compaction of a memory: which entry is made, which event is emitted, which entries end, what is
 //! redacted, and that nothing is lost in between.
 
-use remem_core::{Change, Draft, EntryId, Reason, Tier, Timestamp, Trust};
+use remem_core::{Change, Draft, EntryId, RetireReason, Tier, Timestamp, Trust};
 use remem_engine::EngineError;
 use remem_engine::jobs::WorkError;
 use remem_engine::search::SearchRequest;
@@ -84,7 +84,7 @@ async fn many_become_one_that_is_there_at_once() {
         lineage
             .sources
             .iter()
-            .all(|one| one.state == EntryState::Retired(Reason::Compacted))
+            .all(|one| one.state == EntryState::Retired(RetireReason::Compacted))
     );
     for id in &ids {
         assert!(
@@ -201,25 +201,25 @@ async fn a_run_that_began_before_reads_the_sources_until_it_ends() {
     let ids = fill(&host, 3).await;
     let read = json!({"id": "r", "typeId": "core.identity", "config": {"memoryAction": "read", "memoryRef": "m", "into": "all"}});
     let run = host
-        .begin(json!({"id": "reader", "nodes": [read]}), json!({}))
+        .start_run(json!({"id": "reader", "nodes": [read]}), json!({}))
         .await;
     host.work("compact", "m", all()).await.unwrap();
     assert_eq!(host.live("m").await.len(), 1);
     assert!(
         env.faults
             .inner()
-            .ended(host.tenant(), 9)
+            .erasable_entries(host.tenant(), 9)
             .await
             .unwrap()
             .is_empty(),
         "somebody may still read them"
     );
-    let ended = host.carry_on(&run).await;
+    let ended = host.run_to_end(&run).await;
     assert_eq!(ended.state.variables["all"].as_array().unwrap().len(), 3);
     assert_eq!(
         env.faults
             .inner()
-            .ended(host.tenant(), 9)
+            .erasable_entries(host.tenant(), 9)
             .await
             .unwrap()
             .len(),
@@ -229,7 +229,7 @@ async fn a_run_that_began_before_reads_the_sources_until_it_ends() {
     assert!(
         env.faults
             .inner()
-            .ended(host.tenant(), 9)
+            .erasable_entries(host.tenant(), 9)
             .await
             .unwrap()
             .is_empty()
@@ -301,7 +301,7 @@ async fn a_source_that_goes_meanwhile_stops_all_of_it() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     let ids = fill(&host, 5).await;
-    let other = Arc::new(env.past_faults().host().await);
+    let other = Arc::new(env.without_faults().host().await);
     let gone = ids[2].clone();
     env.faults.before_each_commit(move |batch| {
         let other = other.clone();
@@ -417,7 +417,7 @@ async fn wherever_it_dies_no_source_goes_without_an_output() {
             let story = format!("call {call}, late {late}");
             nothing_is_lost(&host, &ids, &story).await;
             halves += u32::from(host.payloads("memory.compacted").await.len() == 1);
-            env.pass_leases();
+            env.expire_leases();
             let next = env.host().await;
             next.work("compact", "m", all()).await.unwrap();
             nothing_is_lost(&next, &ids, &story).await;
@@ -446,7 +446,11 @@ async fn a_store_that_fails_now_and_then_loses_nothing() {
         let host = env.host().await;
         let ids = fill(&host, 30).await;
         let failing = env.failing(seed, 30);
-        failing.host().await.insist("compact", "m", all()).await;
+        failing
+            .host()
+            .await
+            .work_with_retries("compact", "m", all())
+            .await;
         nothing_is_lost(&host, &ids, &format!("seed {seed}")).await;
         assert_eq!(host.live("m").await.len(), 1, "seed {seed}");
         injected += failing.faults.injected();

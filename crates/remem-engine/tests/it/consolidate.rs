@@ -2,11 +2,11 @@
 //! emits, and that neither a crash nor a concurrent node changes the result.
 
 use crate::common::ENDING;
-use remem_core::{Draft, Reason, Tier};
+use remem_core::{Draft, RetireReason, Tier};
 use remem_engine::ports::Clock;
 use remem_store::EntryState;
 use remem_testkit::host::object;
-use remem_testkit::{NOON, Random, TestEnv, TestHost, cases};
+use remem_testkit::{NOON, SeededRandom, TestEnv, TestHost, cases};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ async fn what_says_the_same_becomes_one_and_is_stronger() {
         let lineage = host.lineage("m", id).await;
         assert_eq!(
             (lineage.state, lineage.replaced_by.unwrap().as_str()),
-            (EntryState::Retired(Reason::Merged), ids[2].as_str())
+            (EntryState::Retired(RetireReason::Merged), ids[2].as_str())
         );
         assert!(
             host.engine
@@ -95,7 +95,7 @@ async fn a_newer_answer_takes_the_place_of_the_old_one() {
     let lineage = host.lineage("m", &old).await;
     assert_eq!(
         (lineage.state, lineage.replaced_by.unwrap().as_str()),
-        (EntryState::Retired(Reason::Superseded), new.as_str())
+        (EntryState::Retired(RetireReason::Superseded), new.as_str())
     );
     assert_eq!(
         (
@@ -229,7 +229,7 @@ async fn a_dry_run_changes_nothing() {
     let host = TestEnv::sqlite().host().await;
     host.put("m", &long("Vera keeps the spare key")).await;
     host.put("m", &long("Vera keeps the spare key.")).await;
-    let before = host.everything(&["m"]).await;
+    let before = host.dump(&["m"]).await;
     let report = host
         .engine
         .dry_run(
@@ -241,7 +241,7 @@ async fn a_dry_run_changes_nothing() {
         .await
         .unwrap();
     assert_eq!((report.examined, report.changed), (2, 1));
-    assert_eq!(host.everything(&["m"]).await, before);
+    assert_eq!(host.dump(&["m"]).await, before);
     assert_eq!(
         host.work("consolidate", "m", json!({}))
             .await
@@ -253,7 +253,7 @@ async fn a_dry_run_changes_nothing() {
 }
 
 /// A sequence of facts, near-duplicates, traps and answers.
-fn text(random: &mut Random) -> String {
+fn text(random: &mut SeededRandom) -> String {
     let who = ["Vera", "Otto", "Nadia"][random.below(3) as usize];
     if random.below(4) == 0 {
         return format!(
@@ -273,7 +273,7 @@ fn text(random: &mut Random) -> String {
 async fn whatever_comes_in_slices_ends_in_a_set_that_stays() {
     for seed in 0..u64::from(cases(5, 15)) {
         let host = TestEnv::sqlite().host().await;
-        let mut random = Random::new(seed);
+        let mut random = SeededRandom::new(seed);
         let mut put = 0;
         for _ in 0..4 {
             for _ in 0..=random.below(25) {
@@ -333,7 +333,7 @@ async fn a_text_is_read_once() {
 
 /// Texts that give a pass much to do: merges, chains of answers, traps.
 async fn fill(host: &TestHost) -> Vec<String> {
-    let mut random = Random::new(7);
+    let mut random = SeededRandom::new(7);
     let mut ids = Vec::new();
     for _ in 0..40 {
         ids.push(host.put("m", &text(&mut random)).await);
@@ -363,7 +363,7 @@ async fn wherever_it_dies_the_next_one_comes_to_the_same_end() {
             reached |= env.faults.has_crashed();
             deaths += u32::from(died);
             env.faults.restart();
-            env.pass_leases();
+            env.expire_leases();
             let next = env.host().await;
             next.work("consolidate", "m", json!({})).await.unwrap();
             assert_eq!(
@@ -403,7 +403,7 @@ async fn a_store_that_fails_now_and_then_changes_nothing() {
         failing
             .host()
             .await
-            .insist("consolidate", "m", json!({}))
+            .work_with_retries("consolidate", "m", json!({}))
             .await;
         assert_eq!(fates(&host, &ids).await, expected, "seed {seed}");
         assert_eq!(
@@ -466,7 +466,7 @@ async fn who_slept_through_the_lease_changes_nothing_any_more() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     let ids = fill(&host).await;
-    let before = host.everything(&["m"]).await;
+    let before = host.dump(&["m"]).await;
     let awake = env.clone();
     let tenant = host.tenant().clone();
     env.faults.before_each_commit(move |batch| {
@@ -478,11 +478,11 @@ async fn who_slept_through_the_lease_changes_nothing_any_more() {
                 .iter()
                 .any(|change| matches!(change, remem_core::Change::Retire { .. }))
             {
-                awake.pass_leases();
+                awake.expire_leases();
                 let taken = awake
                     .faults
                     .inner()
-                    .claim(
+                    .acquire_lease(
                         &tenant,
                         "consolidate",
                         "another node",
@@ -496,12 +496,12 @@ async fn who_slept_through_the_lease_changes_nothing_any_more() {
     });
     assert!(host.work("consolidate", "m", json!({})).await.is_err());
     assert_eq!(
-        host.everything(&["m"]).await,
+        host.dump(&["m"]).await,
         before,
         "not a change, not an event"
     );
     env.faults.clear_hook();
-    env.pass_leases();
+    env.expire_leases();
     assert!(
         env.host()
             .await
@@ -527,7 +527,7 @@ async fn nothing_is_merged_into_what_just_went() {
     let host = env.host().await;
     let old = host.put("m", &long("Vera keeps the spare key")).await;
     let new = host.put("m", &long("Vera keeps the spare key.")).await;
-    let other = Arc::new(env.past_faults().host().await);
+    let other = Arc::new(env.without_faults().host().await);
     let id = new.clone();
     env.faults.before_each_commit(move |batch| {
         let other = other.clone();
@@ -568,7 +568,7 @@ async fn a_run_reads_what_it_began_with_and_so_does_its_replay() {
         ),
     ];
     let run = host
-        .begin(json!({"id": "reader", "nodes": nodes}), json!({}))
+        .start_run(json!({"id": "reader", "nodes": nodes}), json!({}))
         .await;
     host.put("m", &long("Vera keeps the spare key.")).await;
     assert_eq!(
@@ -585,7 +585,7 @@ async fn a_run_reads_what_it_began_with_and_so_does_its_replay() {
             .unwrap()
             .is_none()
     );
-    let ended = host.carry_on(&run).await;
+    let ended = host.run_to_end(&run).await;
     let read = serde_json::to_string(&ended.state.variables).unwrap();
     assert!(
         ended.state.variables["one"]["content"] == json!(long("Vera keeps the spare key")),

@@ -2,10 +2,10 @@
 //! that lists it, and a model that may change only the entry.
 
 use remem_core::distill::Archive;
-use remem_core::distill::index::{Index, MARKDOWN_PATH, PATH};
+use remem_core::distill::index::{ArchiveIndex, INDEX_PATH, MARKDOWN_PATH};
 use remem_core::{Change, Draft, EntryId, Origin, Policy, RecordKind, RunStatus, Timestamp};
 use remem_engine::EngineError;
-use remem_engine::archive::{Distilled, Kept};
+use remem_engine::archive::{ArchiveContent, DistillationRecord};
 use remem_engine::jobs::WorkError;
 use remem_engine::model::ModelPort;
 use remem_engine::ports::{ModelError, ScriptedModel};
@@ -39,24 +39,31 @@ async fn fill(host: &TestHost, memory: &str, count: usize) -> Vec<String> {
     ids
 }
 
-async fn archives(host: &TestHost, memory: &str) -> Vec<Distilled> {
-    host.engine.archives(&host.caller, memory).await.unwrap()
+async fn archives(host: &TestHost, memory: &str) -> Vec<DistillationRecord> {
+    host.engine
+        .list_archives(&host.caller, memory)
+        .await
+        .unwrap()
 }
 
 async fn bytes(host: &TestHost, memory: &str, sha256: &str) -> String {
     match host
         .engine
-        .archive(&host.caller, memory, sha256)
+        .get_archive(&host.caller, memory, sha256)
         .await
         .unwrap()
     {
-        Kept::Bytes(bytes) => bytes,
-        Kept::Erased => panic!("the archive is erased"),
+        ArchiveContent::Bytes(bytes) => bytes,
+        ArchiveContent::Erased => panic!("the archive is erased"),
     }
 }
 
 async fn file(host: &TestHost, path: &str) -> Option<(u64, String)> {
-    let file = host.engine.file(&host.caller, path, None).await.unwrap()?;
+    let file = host
+        .engine
+        .get_file(&host.caller, path, None)
+        .await
+        .unwrap()?;
     Some((file.version, file.content))
 }
 
@@ -113,8 +120,8 @@ async fn a_distillation_is_an_entry_an_archive_an_index_and_an_event() {
         .collect();
     named.sort_unstable();
     assert_eq!(named, ids);
-    let (version, index) = file(&host, PATH).await.unwrap();
-    let listed = Index::parse(&index).unwrap();
+    let (version, index) = file(&host, INDEX_PATH).await.unwrap();
+    let listed = ArchiveIndex::parse(&index).unwrap();
     let line = &listed.archives("m")[0];
     assert_eq!(
         (version, &line.sha256, &line.entry_id, line.source_count),
@@ -135,9 +142,9 @@ async fn a_distillation_is_an_entry_an_archive_an_index_and_an_event() {
         .iter()
         .map(|payload| payload["path"].clone())
         .collect();
-    assert_eq!(paths, [json!(PATH), json!(MARKDOWN_PATH)]);
+    assert_eq!(paths, [json!(INDEX_PATH), json!(MARKDOWN_PATH)]);
     // Repeating it does nothing: no event, no version, no entry.
-    let before = host.everything(&["m"]).await;
+    let before = host.dump(&["m"]).await;
     let again = host
         .work(
             "distill",
@@ -154,7 +161,7 @@ async fn a_distillation_is_an_entry_an_archive_an_index_and_an_event() {
         ),
         (0, &json!(done.sha256), &json!(false))
     );
-    assert_eq!(host.everything(&["m"]).await, before);
+    assert_eq!(host.dump(&["m"]).await, before);
 }
 
 #[tokio::test]
@@ -195,7 +202,7 @@ async fn the_same_sources_and_budget_are_the_same_bytes_anywhere() {
 async fn too_small_a_budget_is_refused_and_leaves_nothing() {
     let host = TestEnv::sqlite().host().await;
     fill(&host, "m", 10).await;
-    let before = host.everything(&["m"]).await;
+    let before = host.dump(&["m"]).await;
     let WorkError::Refused { code, details } = host
         .work("distill", "m", json!({"tokenBudget": 5}))
         .await
@@ -211,7 +218,7 @@ async fn too_small_a_budget_is_refused_and_leaves_nothing() {
             &object(&json!({"budget": 5, "minimumRequired": minimum}))
         )
     );
-    assert_eq!(host.everything(&["m"]).await, before);
+    assert_eq!(host.dump(&["m"]).await, before);
     let refused = host
         .work("distill", "m", json!({"tokenBudget": minimum - 1}))
         .await;
@@ -222,7 +229,7 @@ async fn too_small_a_budget_is_refused_and_leaves_nothing() {
             ..
         })
     ));
-    assert_eq!(host.everything(&["m"]).await, before);
+    assert_eq!(host.dump(&["m"]).await, before);
     host.work("distill", "m", json!({"tokenBudget": minimum}))
         .await
         .unwrap();
@@ -288,20 +295,26 @@ async fn what_is_a_source_of_the_next_one_is_said() {
     );
     let all = archives(&host, "m").await;
     assert_eq!(all.len(), 4);
-    let (version, index) = file(&host, PATH).await.unwrap();
+    let (version, index) = file(&host, INDEX_PATH).await.unwrap();
     assert_eq!(
-        (version, Index::parse(&index).unwrap().archives("m").len()),
+        (
+            version,
+            ArchiveIndex::parse(&index).unwrap().archives("m").len()
+        ),
         (4, 4)
     );
     for version in 1..=4 {
         let old = host
             .engine
-            .file(&host.caller, PATH, Some(version))
+            .get_file(&host.caller, INDEX_PATH, Some(version))
             .await
             .unwrap()
             .unwrap();
         assert_eq!(
-            Index::parse(&old.content).unwrap().archives("m").len(),
+            ArchiveIndex::parse(&old.content)
+                .unwrap()
+                .archives("m")
+                .len(),
             version as usize
         );
     }
@@ -319,7 +332,7 @@ async fn all_or_nothing(host: &TestHost, story: &str) -> bool {
         host.payloads("memory.compacted").await.len(),
         host.records(&[RecordKind::Archive]).await.len(),
     );
-    let index = file(host, PATH).await;
+    let index = file(host, INDEX_PATH).await;
     assert_eq!(counts, (done.len(), done.len(), done.len()), "{story}");
     assert_eq!(index.is_some(), !done.is_empty(), "{story}");
     !done.is_empty()
@@ -345,7 +358,7 @@ async fn wherever_it_dies_all_of_it_is_there_or_nothing() {
             } else {
                 without += 1
             }
-            env.pass_leases();
+            env.expire_leases();
             let next = env.host().await;
             next.work("distill", "m", json!({"tokenBudget": 300}))
                 .await
@@ -372,7 +385,7 @@ async fn a_store_that_fails_now_and_then_has_it_done_once() {
         failing
             .host()
             .await
-            .insist("distill", "m", json!({"tokenBudget": 300}))
+            .work_with_retries("distill", "m", json!({"tokenBudget": 300}))
             .await;
         assert!(all_or_nothing(&host, &format!("seed {seed}")).await);
         assert_eq!(archives(&host, "m").await.len(), 1, "seed {seed}");
@@ -393,7 +406,7 @@ async fn two_at_once_are_both_in_the_index() {
     host.work("distill", "o", json!({"tokenBudget": 400}))
         .await
         .unwrap();
-    let other = Arc::new(env.past_faults().host().await);
+    let other = Arc::new(env.without_faults().host().await);
     let once = Arc::new(std::sync::Mutex::new(false));
     env.faults.before_each_commit(move |batch| {
         let other = other.clone();
@@ -403,7 +416,7 @@ async fn two_at_once_are_both_in_the_index() {
                 && !std::mem::replace(&mut once.lock().unwrap(), true);
             if first {
                 let node = json!({"id": "d", "typeId": "core.identity", "config": {"memoryAction": "distill", "memoryRef": "n"}});
-                let run = other.run(json!({"id": "w", "nodes": [node]}), json!({})).await;
+                let run = other.run_workflow(json!({"id": "w", "nodes": [node]}), json!({})).await;
                 assert_eq!(run.state.status, RunStatus::Completed, "{:?}", run.state.error);
             }
         })
@@ -411,8 +424,8 @@ async fn two_at_once_are_both_in_the_index() {
     host.work("distill", "m", json!({"tokenBudget": 400}))
         .await
         .unwrap();
-    let (version, index) = file(&host, PATH).await.unwrap();
-    let index = Index::parse(&index).unwrap();
+    let (version, index) = file(&host, INDEX_PATH).await.unwrap();
+    let index = ArchiveIndex::parse(&index).unwrap();
     assert_eq!(
         (
             version,
@@ -439,7 +452,7 @@ async fn a_digest_never_tells_of_what_just_went() {
         let gone = host
             .put_about("m", "Ulrike Canary lives at the northern quay.", "Ulrike")
             .await;
-        let other = Arc::new(env.past_faults().host().await);
+        let other = Arc::new(env.without_faults().host().await);
         env.faults.before_each_commit(move |batch| {
             let other = other.clone();
             let gone = gone.clone();
@@ -461,7 +474,7 @@ async fn a_digest_never_tells_of_what_just_went() {
         });
         let report = host.work("distill", "m", json!({})).await.unwrap();
         assert_eq!(report.detail["sourceCount"], json!(5));
-        let all = host.everything(&["m"]).await.join("\n").to_lowercase();
+        let all = host.dump(&["m"]).await.join("\n").to_lowercase();
         assert!(
             !all.contains("canary") && !all.contains("quay"),
             "forget {forget}: {all}"
@@ -493,21 +506,21 @@ async fn an_archive_whose_time_is_over_keeps_its_name_alone() {
     assert_eq!(host.run_pass("archives").await.changed, 0);
     assert_eq!(
         host.engine
-            .archive(&host.caller, "m", &old.sha256)
+            .get_archive(&host.caller, "m", &old.sha256)
             .await
             .unwrap(),
-        Kept::Erased
+        ArchiveContent::Erased
     );
     let left = archives(&host, "m").await.remove(0);
     assert_eq!(
         left,
-        Distilled {
+        DistillationRecord {
             erased: true,
             topics: vec![],
             ..old.clone()
         }
     );
-    let index = Index::parse(&file(&host, PATH).await.unwrap().1).unwrap();
+    let index = ArchiveIndex::parse(&file(&host, INDEX_PATH).await.unwrap().1).unwrap();
     assert_eq!(
         (index.archives("m").len(), index.archives("n").len()),
         (0, 1)
@@ -585,7 +598,7 @@ async fn a_model_may_change_the_entry_and_nothing_else() {
         host.work("distill", "m", json!({"tokenBudget": 200}))
             .await
             .unwrap();
-        assert_eq!(model.take().len(), 1);
+        assert_eq!(model.take_requests().len(), 1);
         let done = archives(&host, "m").await.remove(0);
         let archive = bytes(&host, "m", &done.sha256).await;
         let text = Archive::parse(archive.as_bytes()).unwrap().text();
@@ -604,7 +617,7 @@ async fn a_model_may_change_the_entry_and_nothing_else() {
             .unwrap();
         let calls = host
             .engine
-            .model_calls(&host.caller, None, None)
+            .list_model_calls(&host.caller, None, None)
             .await
             .unwrap()
             .0;
@@ -641,7 +654,7 @@ async fn a_model_may_change_the_entry_and_nothing_else() {
         );
         assert_eq!(bytes(&host, "m", &after.sha256).await, archive);
         assert_eq!(
-            Index::parse(&file(&host, PATH).await.unwrap().1)
+            ArchiveIndex::parse(&file(&host, INDEX_PATH).await.unwrap().1)
                 .unwrap()
                 .archives("m")[0]
                 .entry_id,
@@ -715,10 +728,10 @@ async fn a_secret_that_comes_late_leaves_archives_and_index() {
     host.secret("gate", value).await;
     assert_eq!(
         host.engine
-            .archive(&host.caller, "m", &done.sha256)
+            .get_archive(&host.caller, "m", &done.sha256)
             .await
             .unwrap(),
-        Kept::Erased,
+        ArchiveContent::Erased,
         "not shown"
     );
     assert!(
@@ -728,7 +741,7 @@ async fn a_secret_that_comes_late_leaves_archives_and_index() {
             .contains(value),
         "not even as a topic"
     );
-    for path in [PATH, MARKDOWN_PATH] {
+    for path in [INDEX_PATH, MARKDOWN_PATH] {
         assert!(
             !file(&host, path).await.unwrap().1.contains(value),
             "{path}"
@@ -736,7 +749,7 @@ async fn a_secret_that_comes_late_leaves_archives_and_index() {
     }
     for _ in 0..2 {
         host.run_pass("rescan").await;
-        host.env.pass_leases();
+        host.env.expire_leases();
     }
     let stored = host.records(&KINDS).await.join("\n");
     assert!(!stored.contains(value), "{stored}");
@@ -757,7 +770,7 @@ async fn a_run_distils_once_and_its_replay_not_at_all() {
     let host = TestEnv::sqlite().host().await;
     fill(&host, "m", 10).await;
     let run = host
-        .run(
+        .run_workflow(
             node("distill"),
             json!({"distillation": {"tokenBudget": 300}}),
         )
@@ -799,7 +812,7 @@ async fn a_run_distils_once_and_its_replay_not_at_all() {
     assert_eq!(host.log(&replay).await, log);
     assert_eq!(replay.state.variables, run.state.variables);
     let refused = host
-        .run(node("distill"), json!({"distillation": {"tokenBudget": 3}}))
+        .run_workflow(node("distill"), json!({"distillation": {"tokenBudget": 3}}))
         .await;
     assert_eq!(
         (
@@ -809,7 +822,7 @@ async fn a_run_distils_once_and_its_replay_not_at_all() {
         (RunStatus::Failed, "token_budget_exceeded")
     );
     for action in ["consolidate", "compact"] {
-        let refused = host.run(node(action), json!({})).await;
+        let refused = host.run_workflow(node(action), json!({})).await;
         assert_eq!(
             (
                 refused.state.status,
@@ -829,13 +842,13 @@ async fn a_runs_digest_does_not_bring_back_what_was_deleted() {
     let gone = host
         .put("m", "Ulrike Canary lives at the northern quay.")
         .await;
-    let run = host.begin(node("distill"), json!({})).await;
+    let run = host.start_run(node("distill"), json!({})).await;
     host.engine
         .delete(&host.caller, "m", &gone, None)
         .await
         .unwrap();
     host.put("m", "Written after the run began.").await;
-    let run = host.carry_on(&run).await;
+    let run = host.run_to_end(&run).await;
     assert_eq!(
         run.state.variables["gist"]["sourceCount"],
         json!(4),

@@ -2,11 +2,11 @@
 //! stays; the report lists it; and whatever interrupts a call, the next one completes it.
 
 use crate::common::ENDING;
-use remem_core::distill::index::{Index, PATH};
+use remem_core::distill::index::{ArchiveIndex, INDEX_PATH};
 use remem_core::{Change, Draft, RecordKind, RunStatus};
 use remem_engine::EngineError;
-use remem_engine::archive::Kept;
-use remem_engine::forget::{Report, SignedReport, verify};
+use remem_engine::archive::ArchiveContent;
+use remem_engine::forget::{ErasureReport, SignedReport, verify_report};
 use remem_store::{EntryState, StoreError};
 use remem_store_sql::Location;
 use remem_testkit::{NOON, TestEnv, TestHost};
@@ -24,7 +24,7 @@ fn about(n: usize) -> String {
 
 /// Everything that may contain a text: live entries, records of every kind, events.
 async fn all_of(host: &TestHost) -> String {
-    let all = host.everything(&["m", "n", "o"]).await.join("\n");
+    let all = host.dump(&["m", "n", "o"]).await.join("\n");
     all + &host
         .records(&[RecordKind::Job, RecordKind::Progress])
         .await
@@ -40,15 +40,15 @@ async fn assert_gone(host: &TestHost, story: &str) {
     assert_eq!(at, None, "{story}");
 }
 
-struct Told {
+struct SubjectEntries {
     direct: Vec<String>,
     derived: Vec<String>,
-    innocent: String,
+    merged_survivor: String,
 }
 
 /// Writes texts about the subject to three memories: distilled in one, merged with an unrelated
 /// entry in another, compacted in a third.
-async fn tell(host: &TestHost) -> Told {
+async fn write_subject_entries(host: &TestHost) -> SubjectEntries {
     let mut direct = Vec::new();
     let mut derived = Vec::new();
     host.put("m", "Vera keeps the ledger of the northern quay.")
@@ -91,10 +91,10 @@ async fn tell(host: &TestHost) -> Told {
             .unwrap()
             .to_owned(),
     );
-    Told {
+    SubjectEntries {
         direct,
         derived,
-        innocent: merged_survivor,
+        merged_survivor,
     }
 }
 
@@ -115,12 +115,12 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     let other = env.host_of("u").await;
-    let entries = tell(&host).await;
-    tell(&other).await;
-    let untouched = other.everything(&["m", "n", "o"]).await;
+    let entries = write_subject_entries(&host).await;
+    write_subject_entries(&other).await;
+    let untouched = other.dump(&["m", "n", "o"]).await;
     let archive = host
         .engine
-        .archives(&host.caller, "m")
+        .list_archives(&host.caller, "m")
         .await
         .unwrap()
         .remove(0);
@@ -137,7 +137,7 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
         .unwrap();
     assert_gone(&host, "at once").await;
     assert_eq!(
-        other.everything(&["m", "n", "o"]).await,
+        other.dump(&["m", "n", "o"]).await,
         untouched,
         "of another tenant nothing"
     );
@@ -150,17 +150,17 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
         [format!("Otto mends the crane{ENDING}")],
         "the innocent one stands by itself again"
     );
-    assert_eq!(host.live("n").await[0].id.as_str(), entries.innocent);
+    assert_eq!(host.live("n").await[0].id.as_str(), entries.merged_survivor);
     assert!(
         host.texts("o").await.is_empty(),
         "a text that was made from both cannot be kept"
     );
     assert_eq!(
         host.engine
-            .archive(&host.caller, "m", &archive.sha256)
+            .get_archive(&host.caller, "m", &archive.sha256)
             .await
             .unwrap(),
-        Kept::Erased
+        ArchiveContent::Erased
     );
     for (memory, id) in [
         ("m", &entries.direct[0]),
@@ -178,7 +178,7 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
     // nothing else.
     let report = &forgotten.report.report;
     assert!(forgotten.changed && dry.changed && dry.report.signature.is_empty());
-    let sorted = |report: &Report| {
+    let sorted = |report: &ErasureReport| {
         let mut erased = report.erased.clone();
         erased.sort_by(|a, b| (&a.memory_ref, &a.id).cmp(&(&b.memory_ref, &b.id)));
         (erased, report.revived.clone(), report.archives.clone())
@@ -198,43 +198,46 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
     assert_eq!(
         (report.revived.as_slice(), report.archives.as_slice()),
         (
-            &[("n".to_owned(), entries.innocent)][..],
+            &[("n".to_owned(), entries.merged_survivor)][..],
             &[archive.sha256][..]
         )
     );
-    assert!(verify(
+    assert!(verify_report(
         &forgotten.report.to_map(),
-        &host.engine.report_key()
+        &host.engine.report_public_key()
     ));
     let kept = host
         .engine
-        .erasures(&host.caller, None, None)
+        .list_erasures(&host.caller, None, None)
         .await
         .unwrap()
         .0;
     assert_eq!((kept.len(), &kept[0]), (1, &forgotten.report));
     assert_eq!(
-        host.engine.erasure(&host.caller, &report.id).await.unwrap(),
+        host.engine
+            .get_erasure(&host.caller, &report.id)
+            .await
+            .unwrap(),
         forgotten.report.to_map()
     );
     let event = json!({"reportId": report.id, "subject": report.subject, "erased": 7, "revived": 1, "archives": 1});
     assert_eq!(host.payloads("subject.forgotten").await, [event]);
     // Repeating it does nothing.
-    let before = host.everything(&["m", "n", "o"]).await;
+    let before = host.dump(&["m", "n", "o"]).await;
     let again = host
         .engine
         .forget(&host.caller, CANARY, false)
         .await
         .unwrap();
     assert!(!again.changed && again.report.signature.is_empty());
-    assert_eq!(host.everything(&["m", "n", "o"]).await, before);
+    assert_eq!(host.dump(&["m", "n", "o"]).await, before);
 }
 
 #[tokio::test]
 async fn a_dry_run_changes_nothing_and_nobody_unknown_is_reported() {
     let host = TestEnv::sqlite().host().await;
-    tell(&host).await;
-    let before = host.everything(&["m", "n", "o"]).await;
+    write_subject_entries(&host).await;
+    let before = host.dump(&["m", "n", "o"]).await;
     assert!(
         host.engine
             .forget(&host.caller, CANARY, true)
@@ -250,7 +253,7 @@ async fn a_dry_run_changes_nothing_and_nobody_unknown_is_reported() {
             .unwrap()
             .changed
     );
-    assert_eq!(host.everything(&["m", "n", "o"]).await, before);
+    assert_eq!(host.dump(&["m", "n", "o"]).await, before);
 }
 
 #[tokio::test]
@@ -276,14 +279,14 @@ async fn equal_texts_have_equal_hashes_and_a_forged_report_does_not_hold() {
         .collect();
     assert!(hashes[0] == hashes[1] && hashes[1] != hashes[2]);
     report.erased.pop();
-    assert!(!verify(
+    assert!(!verify_report(
         &SignedReport {
             report,
             public_key,
             signature
         }
         .to_map(),
-        &host.engine.report_key()
+        &host.engine.report_public_key()
     ));
 }
 
@@ -323,11 +326,11 @@ async fn no_version_of_the_index_tells_of_it() {
     assert_gone(&host, "index").await;
     let index = host
         .engine
-        .file(&host.caller, PATH, None)
+        .get_file(&host.caller, INDEX_PATH, None)
         .await
         .unwrap()
         .unwrap();
-    let index = Index::parse(&index.content).unwrap();
+    let index = ArchiveIndex::parse(&index.content).unwrap();
     assert_eq!(
         (index.archives("m").len(), index.archives("n").len()),
         (0, 1),
@@ -341,7 +344,7 @@ async fn an_equal_archive_of_another_memory_stays() {
     let host = TestEnv::sqlite().host().await;
     let subjects = host
         .engine
-        .subjects(&host.caller, &[CANARY.to_owned()])
+        .subject_digests(&host.caller, &[CANARY.to_owned()])
         .unwrap();
     for (memory, subjects) in [("m", subjects), ("n", vec![])] {
         let origin = remem_core::EntryId::parse("mem_x").map(|id| remem_core::Origin {
@@ -368,11 +371,11 @@ async fn an_equal_archive_of_another_memory_stays() {
         .unwrap();
     let index = host
         .engine
-        .file(&host.caller, PATH, None)
+        .get_file(&host.caller, INDEX_PATH, None)
         .await
         .unwrap()
         .unwrap();
-    let index = Index::parse(&index.content).unwrap();
+    let index = ArchiveIndex::parse(&index.content).unwrap();
     assert_eq!(
         (index.archives("m").len(), index.archives("n").len()),
         (0, 1)
@@ -385,8 +388,8 @@ async fn an_equal_archive_of_another_memory_stays() {
 async fn what_comes_in_meanwhile_goes_too() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
-    tell(&host).await;
-    let other = Arc::new(env.past_faults().host().await);
+    write_subject_entries(&host).await;
+    let other = Arc::new(env.without_faults().host().await);
     let left = Arc::new(std::sync::Mutex::new(3));
     env.faults.before_each_commit(move |batch| {
         let other = other.clone();
@@ -396,7 +399,7 @@ async fn what_comes_in_meanwhile_goes_too() {
                 matches!(
                     change,
                     Change::Forget { .. }
-                        | Change::Record {
+                        | Change::SetRecord {
                             kind: RecordKind::Archive,
                             ..
                         }
@@ -422,9 +425,9 @@ async fn what_comes_in_meanwhile_goes_too() {
         .await
         .unwrap();
     assert_gone(&host, "meanwhile").await;
-    assert!(verify(
+    assert!(verify_report(
         &forgotten.report.to_map(),
-        &host.engine.report_key()
+        &host.engine.report_public_key()
     ));
     assert!(
         forgotten.report.report.erased.len() >= 9,
@@ -433,7 +436,7 @@ async fn what_comes_in_meanwhile_goes_too() {
     );
     let kept = host
         .engine
-        .erasures(&host.caller, None, None)
+        .list_erasures(&host.caller, None, None)
         .await
         .unwrap()
         .0;
@@ -449,7 +452,7 @@ async fn wherever_it_dies_the_next_call_completes_it() {
         for late in [false, true] {
             let env = TestEnv::sqlite();
             let host = env.host().await;
-            let entries = tell(&host).await;
+            let entries = write_subject_entries(&host).await;
             env.faults.crash_at(call, late);
             deaths += u32::from(
                 host.engine
@@ -459,7 +462,7 @@ async fn wherever_it_dies_the_next_call_completes_it() {
             );
             reached |= env.faults.has_crashed();
             env.faults.restart();
-            env.pass_leases();
+            env.expire_leases();
             let next = env.host().await;
             next.engine
                 .forget(&next.caller, CANARY, false)
@@ -469,12 +472,12 @@ async fn wherever_it_dies_the_next_call_completes_it() {
             assert_gone(&next, &story).await;
             assert_eq!(
                 next.live("n").await[0].id.as_str(),
-                entries.innocent,
+                entries.merged_survivor,
                 "{story}"
             );
             let kept = next
                 .engine
-                .erasures(&next.caller, None, None)
+                .list_erasures(&next.caller, None, None)
                 .await
                 .unwrap()
                 .0;
@@ -484,7 +487,10 @@ async fn wherever_it_dies_the_next_call_completes_it() {
                 (1, 1),
                 "{story}: told of once, never not at all"
             );
-            assert!(verify(&kept[0].to_map(), &next.engine.report_key()));
+            assert!(verify_report(
+                &kept[0].to_map(),
+                &next.engine.report_public_key()
+            ));
             let report = &kept[0].report;
             assert_eq!(
                 (
@@ -520,13 +526,13 @@ async fn a_store_that_fails_now_and_then_keeps_nothing_back() {
     for seed in 0..seeds {
         let env = TestEnv::sqlite();
         let host = env.host().await;
-        let entries = tell(&host).await;
+        let entries = write_subject_entries(&host).await;
         let failing = env.failing(seed, 50);
         insist_on_forgetting(&failing.host().await, CANARY).await;
         assert_gone(&host, &format!("seed {seed}")).await;
         assert_eq!(
             host.live("n").await[0].id.as_str(),
-            entries.innocent,
+            entries.merged_survivor,
             "seed {seed}"
         );
         injected += failing.faults.injected();
@@ -541,7 +547,7 @@ async fn a_long_forget_that_is_interrupted_is_completed() {
     let host = env.host().await;
     let subjects = host
         .engine
-        .subjects(&host.caller, &[CANARY.to_owned()])
+        .subject_digests(&host.caller, &[CANARY.to_owned()])
         .unwrap();
     for page in 0..10 {
         let draft = |n: usize| Draft {
@@ -597,7 +603,7 @@ async fn a_long_forget_that_is_interrupted_is_completed() {
     );
     let reports = host
         .engine
-        .erasures(&host.caller, None, None)
+        .list_erasures(&host.caller, None, None)
         .await
         .unwrap()
         .0;
@@ -644,9 +650,9 @@ fn reader(id: &str, entry: &str) -> Value {
 async fn replays_show_what_was_seen_and_runs_under_way_see_it_no_more() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
-    let entries = tell(&host).await;
+    let entries = write_subject_entries(&host).await;
     let ended = host
-        .run(reader("before", &entries.direct[0]), json!({}))
+        .run_workflow(reader("before", &entries.direct[0]), json!({}))
         .await;
     assert!(
         Value::Object(ended.state.variables.clone())
@@ -657,7 +663,7 @@ async fn replays_show_what_was_seen_and_runs_under_way_see_it_no_more() {
     // By another process, which does not execute the run yet.
     let other = env.host().await;
     let under_way = other
-        .begin(reader("during", &entries.direct[0]), json!({}))
+        .start_run(reader("during", &entries.direct[0]), json!({}))
         .await;
     host.engine
         .forget(&host.caller, CANARY, false)
@@ -668,7 +674,7 @@ async fn replays_show_what_was_seen_and_runs_under_way_see_it_no_more() {
         (host.log(&replay).await, replay.state.variables),
         (log, ended.state.variables)
     );
-    let during = other.carry_on(&under_way).await;
+    let during = other.run_to_end(&under_way).await;
     assert_eq!(during.state.status, RunStatus::Completed);
     assert!(during.state.variables["one"].is_null());
     let seen = Value::Object(during.state.variables).to_string();
@@ -685,7 +691,7 @@ async fn nothing_is_left_on_the_disk() {
     let host = TestEnv::over(storage::sqlite(Location::Folder(folder.path().to_owned())))
         .host()
         .await;
-    tell(&host).await;
+    write_subject_entries(&host).await;
     let holds = || {
         let tenants = std::fs::read_dir(folder.path().join("tenants")).unwrap();
         let files: Vec<Vec<u8>> = tenants

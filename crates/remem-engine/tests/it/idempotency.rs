@@ -2,12 +2,12 @@
 //! longer be possible: its instant has passed, or what it needs is full or gone.
 
 use remem_core::commitment::Delivery;
-use remem_core::proposal::Kind;
+use remem_core::proposal::ProposalKind;
 use remem_core::{Draft, Facets, Policy, Timestamp, Typology};
 use remem_engine::commitments::NewCommitment;
 use remem_engine::proposals::NewProposal;
 use remem_engine::runs::NewRun;
-use remem_engine::workspace::Conditions;
+use remem_engine::workspace::WriteConditions;
 use remem_testkit::host::object;
 use remem_testkit::{NOON, TestEnv};
 use serde_json::json;
@@ -129,7 +129,7 @@ async fn what_made_it_full_is_answered_as_the_first_time() {
     .host()
     .await;
     let new = NewProposal {
-        kind: Kind::PromptTemplate,
+        kind: ProposalKind::PromptTemplate,
         title: None,
         rationale: None,
         artifact: object(&json!({"id": "tidy", "nodes": [{"id": "a", "typeId": "core.noop"}]})),
@@ -142,16 +142,16 @@ async fn what_made_it_full_is_answered_as_the_first_time() {
     submit(Some("another")).await.expect_err("full");
 
     let put = |path, key| {
-        let conditions = Conditions {
+        let conditions = WriteConditions {
             key: Some(key),
-            ..Conditions::default()
+            ..WriteConditions::default()
         };
         host.engine
             .put_file(&host.caller, path, "text", None, conditions)
     };
     let first = put("a.md", "k").await.unwrap();
     host.engine
-        .delete_file(&host.caller, "a.md", Conditions::default())
+        .delete_file(&host.caller, "a.md", WriteConditions::default())
         .await
         .unwrap();
     put("b.md", "another").await.unwrap();

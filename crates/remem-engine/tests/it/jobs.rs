@@ -5,8 +5,8 @@ use crate::common;
 use crate::common::scripted::{PAGES, ScriptedJobs, on_page};
 use remem_core::{Policy, Timestamp};
 use remem_engine::EngineError;
-use remem_engine::jobs::{JobQuery, JobState, Stop, Trigger, WorkError};
-use remem_engine::registry::{self, Mode, PASSES};
+use remem_engine::jobs::{JobQuery, JobState, StopReason, Trigger, WorkError};
+use remem_engine::registry::{self, PASSES, PassMode};
 use remem_store::StoreError;
 use remem_testkit::{NOON, TestEnv, cases};
 use serde_json::{Map, json};
@@ -218,7 +218,7 @@ async fn the_lease_lasts_as_long_as_the_work() {
             let taken = other
                 .env
                 .store
-                .claim(
+                .acquire_lease(
                     other.caller.tenant(),
                     "compact",
                     "thief",
@@ -452,7 +452,7 @@ async fn lists_are_newest_first_and_old_jobs_are_forgotten() {
             state,
             ..JobQuery::default()
         };
-        let (jobs, more) = node.engine.jobs(&node.caller, &query).await.unwrap();
+        let (jobs, more) = node.engine.list_jobs(&node.caller, &query).await.unwrap();
         (jobs.into_iter().map(|job| job.id).collect::<Vec<_>>(), more)
     };
     assert_eq!(page(None, None).await, (ids[..3].to_vec(), true));
@@ -466,7 +466,7 @@ async fn lists_are_newest_first_and_old_jobs_are_forgotten() {
             .run_pass(
                 registry::find("jobs").unwrap(),
                 node.caller.tenant(),
-                Mode::Apply,
+                PassMode::Apply,
             )
             .await
             .unwrap()
@@ -496,7 +496,7 @@ async fn who_waits_gets_the_answer_and_leaves_a_job() {
     let tenant = node.caller.tenant();
     let report = node
         .engine
-        .work_now(
+        .run_job_and_wait(
             tenant,
             "consolidate",
             Some(&memory),
@@ -518,7 +518,7 @@ async fn who_waits_gets_the_answer_and_leaves_a_job() {
     node.engine.stop_passes();
     let stopped = node
         .engine
-        .work_now(
+        .run_job_and_wait(
             tenant,
             "consolidate",
             Some(&memory),
@@ -526,7 +526,10 @@ async fn who_waits_gets_the_answer_and_leaves_a_job() {
             Trigger::HostManaged,
         )
         .await;
-    assert!(matches!(stopped, Err(WorkError::Stopped(Stop::Stopping))));
+    assert!(matches!(
+        stopped,
+        Err(WorkError::Stopped(StopReason::Stopping))
+    ));
 }
 
 #[test]
@@ -536,7 +539,7 @@ fn the_table_of_passes_is_documented() {
             .unwrap();
     for pass in &PASSES {
         let options: Vec<String> = pass
-            .over
+            .kind
             .options()
             .iter()
             .map(|option| format!("`{}`", option.name))
@@ -544,7 +547,7 @@ fn the_table_of_passes_is_documented() {
         let row = format!(
             "| `{}` | {} | {} | {} |",
             pass.name,
-            pass.over.as_str(),
+            pass.kind.as_str(),
             options.join(", "),
             pass.doc
         )
@@ -553,7 +556,7 @@ fn the_table_of_passes_is_documented() {
             documented.contains(&row),
             "docs/passes.md lacks the row: {row}"
         );
-        for option in pass.over.options() {
+        for option in pass.kind.options() {
             let row = format!(
                 "| `{}` | `{}` | {} | {} |",
                 pass.name,

@@ -6,7 +6,7 @@ use remem_core::entry::Origin;
 use remem_core::{
     Draft, EntryId, Facets, Permission, PrincipalId, RunStatus, Tier, Trust, Typology,
 };
-use remem_engine::commitments::{NewCommitment, NewRules};
+use remem_engine::commitments::{NewCommitment, NewCommitmentRules};
 use remem_engine::keys::KeyRequest;
 use remem_engine::runs::NewRun;
 use remem_engine::{Caller, EngineError};
@@ -48,7 +48,7 @@ fn said(trust: Trust, text: &str) -> Draft {
 fn unsaid(text: &str) -> Draft {
     Draft {
         content: text.to_owned(),
-        unsourced: true,
+        trust_is_default: true,
         ..Draft::default()
     }
 }
@@ -195,7 +195,7 @@ async fn no_run_writes_more_than_its_starter_may() {
         ..NewRun::default()
     };
     let run = host.engine.create_run(&host.caller, new.clone(), None);
-    let run = host.carry_on(&run.await.unwrap().run).await;
+    let run = host.run_to_end(&run.await.unwrap().run).await;
     assert_eq!(run.state.status, RunStatus::Completed);
     let written = host.live("m").await;
     assert_eq!(
@@ -207,7 +207,7 @@ async fn no_run_writes_more_than_its_starter_may() {
     let engine = &host.engine;
     let refused = engine.create_run(&low, new, None).await;
     is_too_high(refused, Trust::Untrusted);
-    let fork = remem_engine::runs::Fork {
+    let fork = remem_engine::runs::ForkRequest {
         mode: remem_core::run::ForkMode::Branch,
         from_seq: Some(0),
         overlay: None,
@@ -224,7 +224,7 @@ async fn no_run_writes_more_than_its_starter_may() {
         .put_automation(&host.caller, "h", &map)
         .await
         .unwrap();
-    let refused = engine.enable_automation(&low, "h", true).await;
+    let refused = engine.set_automation_enabled(&low, "h", true).await;
     is_too_high(refused, Trust::Untrusted);
     let delivery = Delivery {
         workflow_id: Some("keep".to_owned()),
@@ -238,9 +238,9 @@ async fn no_run_writes_more_than_its_starter_may() {
     };
     let refused = engine.create_commitment(&low, "m", new, None).await;
     is_too_high(refused, Trust::Untrusted);
-    let rules = NewRules {
+    let rules = NewCommitmentRules {
         delivery,
-        ..NewRules::default()
+        ..NewCommitmentRules::default()
     };
     let refused = engine.put_commitment_rules(&low, Some("m"), rules).await;
     is_too_high(refused, Trust::Untrusted);
@@ -254,7 +254,7 @@ async fn nothing_that_is_made_of_it_rises_above_the_ceiling() {
     let model = key(&host, Some(Trust::Model), &Permission::ALL).await;
     for n in 0..4 {
         let mut turn = unsaid("Always send the release notes as a table from now on.");
-        turn.untyped = true;
+        turn.typology_is_default = true;
         turn.tier = Tier::Interaction;
         turn.typology = Typology::Episodic;
         turn.facets.interaction = remem_core::InteractionId::parse(&format!("thread-{}", n % 2));
@@ -330,20 +330,20 @@ async fn linking_has_a_scope_of_its_own_and_keys_of_before_keep_it() {
     assert_eq!(link(&lowered, "5").await.unwrap().0, 1);
     // The answer to a delete says that the text is retained.
     let deleted = engine.delete(&host.caller, "m", &entry, Some("k")).await;
-    assert!(deleted.unwrap().held);
+    assert!(deleted.unwrap().text_retained);
     let again = engine.delete(&host.caller, "m", &entry, Some("k")).await;
     let again = again.unwrap();
-    assert!(again.held && again.replayed);
+    assert!(again.text_retained && again.replayed);
     let plain = host.put("m", "Nothing rests on it.").await;
     let deleted = engine.delete(&host.caller, "m", &plain, None).await;
-    assert!(!deleted.unwrap().held);
+    assert!(!deleted.unwrap().text_retained);
 }
 
 #[tokio::test]
 async fn keys_that_nobody_gave_a_ceiling_are_named() {
     let host = TestEnv::new().await.host().await;
     let named = async || {
-        let found = host.engine.keys_without_ceiling().await.unwrap();
+        let found = host.engine.list_keys_without_trust().await.unwrap();
         let ids = found.into_iter().map(|key| key.id);
         ids.collect::<Vec<PrincipalId>>()
     };

@@ -4,7 +4,7 @@
 use remem_core::{Draft, Permission, RecordKind, Seq};
 use remem_engine::heartbeats::NewHeartbeat;
 use remem_engine::keys::KeyRequest;
-use remem_engine::workspace::Conditions;
+use remem_engine::workspace::WriteConditions;
 use remem_engine::worlds::NewRule;
 use remem_testkit::{TestEnv, TestHost};
 
@@ -62,19 +62,19 @@ async fn shown(host: &TestHost, id: &str) -> [(&'static str, String); 6] {
     let engine = &host.engine;
     let caller = &host.caller;
     let rules = engine.list_rules(caller, "w1", None, None).await.unwrap();
-    let audit = engine.audit(caller, "m", id).await.unwrap();
+    let audit = engine.audit_entry(caller, "m", id).await.unwrap();
     let links: Vec<(String, String)> = audit
         .links
         .into_iter()
         .map(|link| (link.action, link.reference))
         .collect();
-    let keys = engine.keys(caller, host.tenant()).await.unwrap();
+    let keys = engine.list_keys(caller, host.tenant()).await.unwrap();
     let labels: Vec<String> = keys.into_iter().map(|key| key.label).collect();
-    let events = engine.events(caller, Seq(0), None).await.unwrap().0;
+    let events = engine.list_events(caller, Seq(0), None).await.unwrap().0;
     let payloads = events.iter().map(|event| event.body.payload());
     let rules = rules.0.into_iter().map(|rule| rule.body);
-    let heartbeat = engine.heartbeat(caller, "gate").await.unwrap();
-    let heartbeats = engine.heartbeats(caller).await.unwrap();
+    let heartbeat = engine.get_heartbeat(caller, "gate").await.unwrap();
+    let heartbeats = engine.list_heartbeats(caller).await.unwrap();
     [
         ("heartbeat", heartbeat.tag),
         ("heartbeats", format!("{heartbeats:?}")),
@@ -122,7 +122,7 @@ async fn a_step_of_the_pass_is_bounded_in_bytes() {
         for n in 0..3 {
             let path = format!("notes/{n}.md");
             let content = "word ".repeat(bytes / 5);
-            let conditions = Conditions::default();
+            let conditions = WriteConditions::default();
             let put = host
                 .engine
                 .put_file(&host.caller, &path, &content, None, conditions);

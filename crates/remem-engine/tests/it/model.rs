@@ -2,7 +2,7 @@
 //! the ledger records.
 
 use remem_core::redact::SecretValue;
-use remem_core::rewrite::{Evidence, Job};
+use remem_core::rewrite::{Evidence, RewriteJob};
 use remem_core::{
     Batch, EntryId, MemoryRef, Permission, Policy, Precondition, RecordKind, Revision, TenantId,
     Timestamp,
@@ -11,7 +11,7 @@ use remem_engine::keys::KeyRequest;
 use remem_engine::model::{ModelCall, ModelPort, RewriteRequest, Undo};
 use remem_engine::ports::{CountedIds, FixedClock, ModelError, ScriptedModel};
 use remem_engine::vault::SecretScope;
-use remem_engine::{Caller, Engine, HostKey, Parts, VaultKey};
+use remem_engine::{Caller, Engine, EngineParts, HostKey, VaultKey};
 use remem_store::Store;
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use serde_json::{Value, json};
@@ -23,19 +23,19 @@ const GOOD: &str =
     r#"{"lines": [{"text": "Ben does not like fish and Ann pays 30 euros.", "from": [1]}]}"#;
 const SECRET: &str = "hunter2-hunter2-hunter2";
 
-struct Host {
+struct ModelTest {
     engine: Engine,
     store: Arc<SqliteStore>,
     model: Arc<ScriptedModel>,
     caller: Caller,
 }
 
-impl Host {
+impl ModelTest {
     async fn new(
         answers: Vec<Result<String, ModelError>>,
         key_secret: Option<&str>,
         policy: Policy,
-    ) -> Host {
+    ) -> ModelTest {
         let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
         let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
         let clock = Arc::new(FixedClock::at(Timestamp(1_700_000_000_000)));
@@ -45,14 +45,14 @@ impl Host {
             key_secret: key_secret.map(str::to_owned),
             deadline: Duration::from_secs(5),
         };
-        let parts = Parts::new(
+        let parts = EngineParts::new(
             store.clone(),
             directory,
             clock,
             Arc::new(CountedIds::default()),
             HostKey::new([3; 32]),
         );
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(EngineParts {
             model: Some(port),
             vault: Some(VaultKey::new([1; 32])),
             policy,
@@ -68,7 +68,7 @@ impl Host {
         };
         engine.add_key("key", request).await.unwrap();
         let caller = engine.authenticate("key").await.unwrap();
-        Host {
+        ModelTest {
             engine,
             store,
             model,
@@ -76,8 +76,8 @@ impl Host {
         }
     }
 
-    async fn answering(answer: &str) -> Host {
-        Host::new(vec![Ok(answer.to_owned())], None, Policy::default()).await
+    async fn answering(answer: &str) -> ModelTest {
+        ModelTest::new(vec![Ok(answer.to_owned())], None, Policy::default()).await
     }
 
     async fn call(&self) -> ModelCall {
@@ -115,9 +115,9 @@ fn request(note: &str) -> RewriteRequest {
         replaces: vec![EntryId::parse("mem_old").unwrap()],
     };
     RewriteRequest {
-        job: Job {
+        job: RewriteJob {
             evidence,
-            plain: note.to_owned(),
+            plain_text: note.to_owned(),
             words_max: 50,
         },
         memory_ref: MemoryRef::parse("m").unwrap(),
@@ -132,7 +132,7 @@ fn body(call: &ModelCall) -> Value {
 
 #[tokio::test]
 async fn a_rewrite_comes_with_its_ledger_entry() {
-    let host = Host::answering(GOOD).await;
+    let host = ModelTest::answering(GOOD).await;
     let call = host.call().await;
     let rewrite = call.rewrite.as_ref().unwrap();
     assert_eq!(
@@ -159,7 +159,7 @@ async fn without_a_model_nothing_is_called() {
     let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
     let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
     let clock = Arc::new(FixedClock::at(Timestamp(1)));
-    let engine = Engine::new(Parts::new(
+    let engine = Engine::new(EngineParts::new(
         store,
         directory,
         clock,
@@ -218,10 +218,14 @@ async fn what_goes_wrong_ends_without_a_rewrite() {
         ),
     ];
     for (answers, why, asked) in rows {
-        let host = Host::new(answers, None, Policy::default()).await;
+        let host = ModelTest::new(answers, None, Policy::default()).await;
         let call = host.call().await;
         assert_eq!(
-            (call.why, call.rewrite.is_some(), host.model.take().len()),
+            (
+                call.outcome,
+                call.rewrite.is_some(),
+                host.model.take_requests().len()
+            ),
             (why, why == "accepted", asked)
         );
         let ledger = body(&call);
@@ -240,11 +244,11 @@ async fn what_goes_wrong_ends_without_a_rewrite() {
 #[tokio::test]
 async fn a_secret_neither_leaves_nor_comes_in() {
     // In the answer: redacted before any check, which then fails.
-    let host = Host::answering(&GOOD.replace("30 euros", SECRET)).await;
+    let host = ModelTest::answering(&GOOD.replace("30 euros", SECRET)).await;
     host.secret("token", SECRET).await;
     let call = host.call().await;
     assert_eq!(
-        (call.why, call.rewrite.is_none()),
+        (call.outcome, call.rewrite.is_none()),
         ("secret_in_answer", true)
     );
     // In the evidence: no request is sent to the model.
@@ -255,12 +259,16 @@ async fn a_secret_neither_leaves_nor_comes_in() {
         .unwrap()
         .unwrap();
     assert_eq!(
-        (call.why, call.rewrite.is_none(), host.model.take().len()),
+        (
+            call.outcome,
+            call.rewrite.is_none(),
+            host.model.take_requests().len()
+        ),
         ("secret_in_evidence", true, 1)
     );
     assert!(!body(&call).to_string().contains(SECRET));
     // A redaction marker in the evidence may be copied.
-    let host = Host::answering(
+    let host = ModelTest::answering(
         r#"{"lines": [{"text": "Ann has the key [REDACTED:token].", "from": [1]}]}"#,
     )
     .await;
@@ -271,23 +279,26 @@ async fn a_secret_neither_leaves_nor_comes_in() {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(call.why, "accepted");
+    assert_eq!(call.outcome, "accepted");
 }
 
 #[tokio::test]
 async fn the_key_comes_from_the_vault_of_the_tenant() {
-    let host = Host::new(
+    let host = ModelTest::new(
         vec![Ok(GOOD.to_owned())],
         Some("model-key"),
         Policy::default(),
     )
     .await;
     let call = host.call().await;
-    assert_eq!((call.why, host.model.take().len()), ("no_key", 0));
+    assert_eq!(
+        (call.outcome, host.model.take_requests().len()),
+        ("no_key", 0)
+    );
     host.secret("model-key", "the-key-of-the-model").await;
     let call = host.call().await;
-    assert_eq!(call.why, "accepted");
-    let asked = host.model.take();
+    assert_eq!(call.outcome, "accepted");
+    let asked = host.model.take_requests();
     assert_eq!(asked[0].1.as_deref(), Some("the-key-of-the-model"));
     assert!(!body(&call).to_string().contains("the-key"));
     // For another tenant it is not shown.
@@ -302,14 +313,14 @@ async fn the_key_comes_from_the_vault_of_the_tenant() {
             .await
             .unwrap()
             .unwrap()
-            .why,
+            .outcome,
         "no_key"
     );
 }
 
 #[tokio::test]
 async fn a_long_question_is_not_asked() {
-    let host = Host::new(
+    let host = ModelTest::new(
         vec![Ok(GOOD.to_owned())],
         None,
         Policy {
@@ -319,14 +330,14 @@ async fn a_long_question_is_not_asked() {
     )
     .await;
     assert_eq!(
-        (host.call().await.why, host.model.take().len()),
+        (host.call().await.outcome, host.model.take_requests().len()),
         ("prompt_too_large", 0)
     );
 }
 
 #[tokio::test]
 async fn the_ledger_is_read_in_pages_by_those_who_may() {
-    let host = Host::new(
+    let host = ModelTest::new(
         (0..5).map(|_| Ok(GOOD.to_owned())).collect(),
         None,
         Policy::default(),
@@ -334,7 +345,7 @@ async fn the_ledger_is_read_in_pages_by_those_who_may() {
     .await;
     for _ in 0..5 {
         let call = host.call().await;
-        let batch = Batch::new(tenant(), host.engine.now()).set(
+        let batch = Batch::new(tenant(), host.engine.now()).set_record(
             RecordKind::ModelCall,
             call.key,
             Precondition::Absent,
@@ -344,13 +355,13 @@ async fn the_ledger_is_read_in_pages_by_those_who_may() {
     }
     let (first, more) = host
         .engine
-        .model_calls(&host.caller, None, Some(3))
+        .list_model_calls(&host.caller, None, Some(3))
         .await
         .unwrap();
     assert_eq!((first.len(), more), (3, true));
     let (rest, more) = host
         .engine
-        .model_calls(&host.caller, Some(&first[2].id), Some(3))
+        .list_model_calls(&host.caller, Some(&first[2].id), Some(3))
         .await
         .unwrap();
     assert_eq!((rest.len(), more), (2, false));
@@ -365,7 +376,7 @@ async fn the_ledger_is_read_in_pages_by_those_who_may() {
     host.secret("late", &known).await;
     let (again, _) = host
         .engine
-        .model_calls(&host.caller, None, None)
+        .list_model_calls(&host.caller, None, None)
         .await
         .unwrap();
     assert!(
@@ -388,5 +399,10 @@ async fn the_ledger_is_read_in_pages_by_those_who_may() {
     };
     host.engine.add_key("other", request).await.unwrap();
     let other = host.engine.authenticate("other").await.unwrap();
-    assert!(host.engine.model_calls(&other, None, None).await.is_err());
+    assert!(
+        host.engine
+            .list_model_calls(&other, None, None)
+            .await
+            .is_err()
+    );
 }

@@ -4,9 +4,9 @@
 use remem_core::{Draft, Permission, Policy, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock};
-use remem_engine::recall::ListRequest;
-use remem_engine::registry::{self, Mode, PassReport};
-use remem_engine::{Caller, Engine, HostKey, Parts};
+use remem_engine::read::ListRequest;
+use remem_engine::registry::{self, PassMode, PassReport};
+use remem_engine::{Caller, Engine, EngineParts, HostKey};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ async fn start(folder: &Path, at: Timestamp, ids: u64) -> (Engine, Arc<FixedCloc
     }
     let store = Arc::new(SqliteStore::open(location.clone(), 2).unwrap());
     let directory = Arc::new(SqliteDirectory::open(&location).unwrap());
-    let parts = Parts::new(store, directory, clock.clone(), counted, key);
-    let engine = Engine::new(Parts {
+    let parts = EngineParts::new(store, directory, clock.clone(), counted, key);
+    let engine = Engine::new(EngineParts {
         policy: Policy {
             purge_batch_max: 10,
             ..Policy::default()
@@ -70,7 +70,7 @@ async fn count(engine: &Engine, caller: &Caller) -> usize {
         .len()
 }
 
-async fn purge(engine: &Engine, caller: &Caller, mode: Mode) -> PassReport {
+async fn purge(engine: &Engine, caller: &Caller, mode: PassMode) -> PassReport {
     engine
         .run_pass(registry::find("purge").unwrap(), caller.tenant(), mode)
         .await
@@ -87,7 +87,7 @@ async fn a_pass_ends_what_is_over_and_a_second_one_finds_nothing() {
     put(&engine, &caller, None).await;
     clock.set(NOON.plus_ms(30));
     assert_eq!(
-        purge(&engine, &caller, Mode::DryRun).await,
+        purge(&engine, &caller, PassMode::DryRun).await,
         PassReport {
             examined: 10,
             changed: 10,
@@ -95,7 +95,7 @@ async fn a_pass_ends_what_is_over_and_a_second_one_finds_nothing() {
         }
     );
     assert_eq!(
-        purge(&engine, &caller, Mode::Apply).await,
+        purge(&engine, &caller, PassMode::Apply).await,
         PassReport {
             examined: 30,
             changed: 30,
@@ -103,11 +103,11 @@ async fn a_pass_ends_what_is_over_and_a_second_one_finds_nothing() {
         }
     );
     assert_eq!(
-        purge(&engine, &caller, Mode::Apply).await,
+        purge(&engine, &caller, PassMode::Apply).await,
         PassReport::default()
     );
     assert_eq!(
-        purge(&engine, &caller, Mode::Compact).await,
+        purge(&engine, &caller, PassMode::Compact).await,
         PassReport::default()
     );
     assert_eq!(count(&engine, &caller).await, 6);

@@ -9,16 +9,16 @@ use remem_engine::context::RecallRequest;
 use remem_engine::embedders::Embedders;
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{Embedder, EmbedderError};
-use remem_engine::registry::{Mode as PassMode, PASSES};
-use remem_engine::search::{Mode, SearchRequest, Searched, TimeUse};
-use remem_engine::{Caller, Engine, EngineError, HostKey, Parts, Secrets};
+use remem_engine::registry::{PASSES, PassMode};
+use remem_engine::search::{SearchMode, SearchRequest, SearchResult, TimeUse};
+use remem_engine::{Caller, Engine, EngineError, EngineParts, HostKey, SecretRegistry};
 use remem_store::{Filter, Store};
 use remem_testkit::{NOON, TestEnv};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// An embedding model for tests: synonyms share an axis, every other word has its own.
-struct Axes {
+struct AxisEmbedder {
     name: &'static str,
     dimensions: usize,
     answers: AtomicBool,
@@ -34,9 +34,9 @@ const ALIKE: [&[&str]; 3] = [
     &["purchase", "buy", "bought"],
 ];
 
-impl Axes {
-    fn new(name: &'static str, dimensions: usize) -> Arc<Axes> {
-        Arc::new(Axes {
+impl AxisEmbedder {
+    fn new(name: &'static str, dimensions: usize) -> Arc<AxisEmbedder> {
+        Arc::new(AxisEmbedder {
             name,
             dimensions,
             answers: AtomicBool::new(true),
@@ -56,7 +56,7 @@ impl Axes {
 }
 
 #[async_trait]
-impl Embedder for Axes {
+impl Embedder for AxisEmbedder {
     fn name(&self) -> &str {
         self.name
     }
@@ -93,10 +93,10 @@ impl Embedder for Axes {
 }
 
 /// A model without knowledge: a text's direction depends on its length only.
-struct Noise;
+struct NoiseEmbedder;
 
 #[async_trait]
-impl Embedder for Noise {
+impl Embedder for NoiseEmbedder {
     fn name(&self) -> &str {
         "noise"
     }
@@ -121,31 +121,31 @@ impl Embedder for Noise {
     }
 }
 
-struct Host {
+struct RecallTest {
     engine: Arc<Engine>,
     store: Arc<dyn Store>,
     ada: Caller,
 }
 
-impl Host {
+impl RecallTest {
     async fn over(
         env: &TestEnv,
         current: Option<Arc<dyn Embedder>>,
         previous: Option<Arc<dyn Embedder>>,
-    ) -> Host {
-        let parts = Parts::new(
+    ) -> RecallTest {
+        let parts = EngineParts::new(
             env.store.clone(),
             env.directory.clone(),
             env.clock.clone(),
             env.ids.clone(),
             HostKey::new([3; 32]),
         );
-        let engine = Arc::new(Engine::new(Parts {
+        let engine = Arc::new(Engine::new(EngineParts {
             embedders: Embedders::new(current, previous),
             ..parts
         }));
         let ada = caller(&engine, "t").await;
-        Host {
+        RecallTest {
             engine,
             store: env.store.clone(),
             ada,
@@ -175,7 +175,7 @@ impl Host {
         }
     }
 
-    async fn search(&self, query: &str, mode: Mode) -> Result<Searched, EngineError> {
+    async fn search(&self, query: &str, mode: SearchMode) -> Result<SearchResult, EngineError> {
         self.engine
             .search(
                 &self.ada,
@@ -189,7 +189,7 @@ impl Host {
             .await
     }
 
-    async fn found(&self, query: &str, mode: Mode) -> Vec<String> {
+    async fn found(&self, query: &str, mode: SearchMode) -> Vec<String> {
         self.search(query, mode)
             .await
             .unwrap()
@@ -216,7 +216,7 @@ async fn caller(engine: &Engine, tenant: &str) -> Caller {
 }
 
 /// Writes entries far enough apart in time that none raises the score of another.
-async fn apart(env: &TestEnv, host: &Host, texts: &[&str]) {
+async fn apart(env: &TestEnv, host: &RecallTest, texts: &[&str]) {
     for (n, text) in texts.iter().enumerate() {
         env.clock.set(NOON.plus_ms(n as i64 * 3_600_000));
         host.tell(&[text]).await;
@@ -226,8 +226,8 @@ async fn apart(env: &TestEnv, host: &Host, texts: &[&str]) {
 #[tokio::test]
 async fn a_write_is_found_by_words_at_once_and_by_meaning_after_the_pass() {
     let env = TestEnv::new().await;
-    let model = Axes::new("axes", 64);
-    let host = Host::over(&env, Some(model.clone()), None).await;
+    let model = AxisEmbedder::new("axes", 64);
+    let host = RecallTest::over(&env, Some(model.clone()), None).await;
     apart(
         &env,
         &host,
@@ -239,23 +239,29 @@ async fn a_write_is_found_by_words_at_once_and_by_meaning_after_the_pass() {
     )
     .await;
     assert_eq!(
-        host.found("car", Mode::Hybrid).await[0],
+        host.found("car", SearchMode::Hybrid).await[0],
         "Ana sold her car in March"
     );
     assert!(
-        host.found("automobile", Mode::Semantic).await.is_empty(),
+        host.found("automobile", SearchMode::Semantic)
+            .await
+            .is_empty(),
         "there are no vectors yet"
     );
     host.embed().await;
     assert_eq!(
-        host.found("automobile", Mode::Semantic).await[0],
+        host.found("automobile", SearchMode::Semantic).await[0],
         "Ana sold her car in March"
     );
     assert_eq!(
-        host.found("which doctor", Mode::Hybrid).await[0],
+        host.found("which doctor", SearchMode::Hybrid).await[0],
         "The physician is in Lisbon"
     );
-    assert!(host.found("automobile", Mode::Lexical).await.is_empty());
+    assert!(
+        host.found("automobile", SearchMode::Lexical)
+            .await
+            .is_empty()
+    );
     let before = model.calls.load(Ordering::SeqCst);
     host.embed().await;
     assert_eq!(
@@ -268,12 +274,12 @@ async fn a_write_is_found_by_words_at_once_and_by_meaning_after_the_pass() {
 #[tokio::test]
 async fn without_a_model_search_goes_by_words_and_says_so() {
     let env = TestEnv::new().await;
-    let host = Host::over(&env, None, None).await;
+    let host = RecallTest::over(&env, None, None).await;
     host.tell(&["Ana sold her car"]).await;
-    let found = host.search("car", Mode::Hybrid).await.unwrap();
-    assert_eq!((found.mode, found.hits.len()), (Mode::Lexical, 1));
+    let found = host.search("car", SearchMode::Hybrid).await.unwrap();
+    assert_eq!((found.mode, found.hits.len()), (SearchMode::Lexical, 1));
     assert!(matches!(
-        host.search("car", Mode::Semantic).await,
+        host.search("car", SearchMode::Semantic).await,
         Err(EngineError::NoEmbedder)
     ));
 }
@@ -281,8 +287,8 @@ async fn without_a_model_search_goes_by_words_and_says_so() {
 #[tokio::test]
 async fn a_model_that_does_not_answer_costs_meaning_and_nothing_else() {
     let env = TestEnv::new().await;
-    let model = Axes::new("axes", 64);
-    let host = Host::over(&env, Some(model.clone()), None).await;
+    let model = AxisEmbedder::new("axes", 64);
+    let host = RecallTest::over(&env, Some(model.clone()), None).await;
     host.tell(&["Ana sold her car"]).await;
     model.answers.store(false, Ordering::SeqCst);
     let pass = PASSES.iter().find(|pass| pass.name == "embed").unwrap();
@@ -292,8 +298,8 @@ async fn a_model_that_does_not_answer_costs_meaning_and_nothing_else() {
             .await
             .is_err()
     );
-    let found = host.search("car", Mode::Hybrid).await.unwrap();
-    assert_eq!((found.mode, found.hits.len()), (Mode::Lexical, 1));
+    let found = host.search("car", SearchMode::Hybrid).await.unwrap();
+    assert_eq!((found.mode, found.hits.len()), (SearchMode::Lexical, 1));
     model.answers.store(true, Ordering::SeqCst);
     model.narrow.store(true, Ordering::SeqCst);
     assert!(
@@ -312,14 +318,14 @@ async fn a_model_that_does_not_answer_costs_meaning_and_nothing_else() {
         []
     );
     assert_eq!(
-        host.found("car", Mode::Hybrid).await,
+        host.found("car", SearchMode::Hybrid).await,
         ["Ana sold her car"],
         "and the write is there"
     );
     model.narrow.store(false, Ordering::SeqCst);
     host.embed().await;
     assert_eq!(
-        host.found("vehicle", Mode::Semantic).await,
+        host.found("vehicle", SearchMode::Semantic).await,
         ["Ana sold her car"]
     );
 }
@@ -327,12 +333,12 @@ async fn a_model_that_does_not_answer_costs_meaning_and_nothing_else() {
 #[tokio::test]
 async fn a_model_sees_redacted_text_only() {
     let env = TestEnv::new().await;
-    let model = Axes::new("axes", 64);
-    let host = Host::over(&env, Some(model.clone()), None).await;
+    let model = AxisEmbedder::new("axes", 64);
+    let host = RecallTest::over(&env, Some(model.clone()), None).await;
     let secret = concat!("ghp_", "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8");
     host.tell(&[&format!("the token is {secret}")]).await;
     host.embed().await;
-    host.search(&format!("where is {secret}"), Mode::Hybrid)
+    host.search(&format!("where is {secret}"), SearchMode::Hybrid)
         .await
         .unwrap();
     let seen = model.seen.lock().unwrap();
@@ -345,25 +351,25 @@ async fn a_model_sees_redacted_text_only() {
 #[tokio::test]
 async fn a_secret_that_was_registered_late_reaches_no_model() {
     let env = TestEnv::new().await;
-    let model = Axes::new("axes", 64);
-    let before = Host::over(&env, None, None).await;
+    let model = AxisEmbedder::new("axes", 64);
+    let before = RecallTest::over(&env, None, None).await;
     before.tell(&["the word is open-sesame-42-please"]).await;
     let secret = SecretValue::new("late", "open-sesame-42-please");
-    let parts = Parts::new(
+    let parts = EngineParts::new(
         env.store.clone(),
         env.directory.clone(),
         env.clock.clone(),
         env.ids.clone(),
         HostKey::new([3; 32]),
     );
-    let secrets = Secrets::new(&HostKey::new([3; 32]), vec![(None, secret)]);
+    let secrets = SecretRegistry::new(&HostKey::new([3; 32]), vec![(None, secret)]);
     let embedders = Embedders::new(Some(model.clone()), None);
-    let engine = Arc::new(Engine::new(Parts {
+    let engine = Arc::new(Engine::new(EngineParts {
         secrets,
         embedders,
         ..parts
     }));
-    let host = Host {
+    let host = RecallTest {
         ada: before.ada,
         store: env.store.clone(),
         engine,
@@ -376,9 +382,9 @@ async fn a_secret_that_was_registered_late_reaches_no_model() {
 #[tokio::test]
 async fn a_new_model_serves_once_it_has_shown_that_it_answers_alike() {
     let env = TestEnv::new().await;
-    let old: Arc<dyn Embedder> = Axes::new("axes-1", 64);
-    let new: Arc<dyn Embedder> = Axes::new("axes-2", 128);
-    let host = Host::over(&env, Some(old.clone()), None).await;
+    let old: Arc<dyn Embedder> = AxisEmbedder::new("axes-1", 64);
+    let new: Arc<dyn Embedder> = AxisEmbedder::new("axes-2", 128);
+    let host = RecallTest::over(&env, Some(old.clone()), None).await;
     apart(
         &env,
         &host,
@@ -391,9 +397,9 @@ async fn a_new_model_serves_once_it_has_shown_that_it_answers_alike() {
     )
     .await;
     host.embed().await;
-    let host = Host::over(&env, Some(new.clone()), Some(old.clone())).await;
+    let host = RecallTest::over(&env, Some(new.clone()), Some(old.clone())).await;
     assert_eq!(
-        host.found("automobile", Mode::Semantic).await[0],
+        host.found("automobile", SearchMode::Semantic).await[0],
         "Ana sold her car",
         "the old vectors serve"
     );
@@ -412,12 +418,12 @@ async fn a_new_model_serves_once_it_has_shown_that_it_answers_alike() {
         "compared, cut over, and the old ones are gone"
     );
     assert_eq!(
-        host.found("which doctor", Mode::Semantic).await[0],
+        host.found("which doctor", SearchMode::Semantic).await[0],
         "The physician is in Lisbon"
     );
-    let host = Host::over(&env, Some(new), None).await;
+    let host = RecallTest::over(&env, Some(new), None).await;
     assert_eq!(
-        host.found("purchase", Mode::Semantic).await[0],
+        host.found("purchase", SearchMode::Semantic).await[0],
         "They bought a house"
     );
 }
@@ -425,8 +431,8 @@ async fn a_new_model_serves_once_it_has_shown_that_it_answers_alike() {
 #[tokio::test]
 async fn a_new_model_that_answers_otherwise_serves_nobody() {
     let env = TestEnv::new().await;
-    let old: Arc<dyn Embedder> = Axes::new("axes", 64);
-    let host = Host::over(&env, Some(old.clone()), None).await;
+    let old: Arc<dyn Embedder> = AxisEmbedder::new("axes", 64);
+    let host = RecallTest::over(&env, Some(old.clone()), None).await;
     let texts: Vec<String> = (0..40)
         .map(|n| format!("entry number {n} speaks of item{n} and place{n}"))
         .collect();
@@ -437,9 +443,9 @@ async fn a_new_model_that_answers_otherwise_serves_nobody() {
     )
     .await;
     host.embed().await;
-    let host = Host::over(&env, Some(Arc::new(Noise)), Some(old.clone())).await;
+    let host = RecallTest::over(&env, Some(Arc::new(NoiseEmbedder)), Some(old.clone())).await;
     for n in 0..12 {
-        host.search(&format!("item{n} place{n}"), Mode::Semantic)
+        host.search(&format!("item{n} place{n}"), SearchMode::Semantic)
             .await
             .unwrap();
     }
@@ -455,7 +461,7 @@ async fn a_new_model_that_answers_otherwise_serves_nobody() {
         "both are kept"
     );
     assert_eq!(
-        host.found("item7 place7", Mode::Semantic).await[0],
+        host.found("item7 place7", SearchMode::Semantic).await[0],
         texts[7],
         "the old ones serve"
     );
@@ -465,8 +471,8 @@ async fn a_new_model_that_answers_otherwise_serves_nobody() {
 async fn other_tenants_and_other_memories_leave_no_trace_in_any_figure() {
     let figures = async |others: bool| {
         let env = TestEnv::new().await;
-        let model = Axes::new("axes", 64);
-        let host = Host::over(&env, Some(model.clone()), None).await;
+        let model = AxisEmbedder::new("axes", 64);
+        let host = RecallTest::over(&env, Some(model.clone()), None).await;
         if others {
             let bob = caller(&host.engine, "other").await;
             for n in 0..30 {
@@ -502,9 +508,9 @@ async fn other_tenants_and_other_memories_leave_no_trace_in_any_figure() {
         host.embed().await;
         let mut view = Vec::new();
         for (query, mode) in [
-            ("car Lisbon", Mode::Lexical),
-            ("automobile in Lisbon", Mode::Hybrid),
-            ("doctor", Mode::Semantic),
+            ("car Lisbon", SearchMode::Lexical),
+            ("automobile in Lisbon", SearchMode::Hybrid),
+            ("doctor", SearchMode::Semantic),
         ] {
             let found = host.search(query, mode).await.unwrap();
             view.push(format!(
@@ -531,7 +537,7 @@ async fn other_tenants_and_other_memories_leave_no_trace_in_any_figure() {
 #[tokio::test]
 async fn hits_show_what_stands_around_them_and_what_lifted_them() {
     let env = TestEnv::new().await;
-    let host = Host::over(&env, None, None).await;
+    let host = RecallTest::over(&env, None, None).await;
     host.tell(&[
         "Which hotel was it?",
         "The one beside the harbour",
@@ -594,7 +600,7 @@ async fn hits_show_what_stands_around_them_and_what_lifted_them() {
 #[tokio::test]
 async fn a_misspelt_word_finds_what_was_meant() {
     let env = TestEnv::new().await;
-    let host = Host::over(&env, None, None).await;
+    let host = RecallTest::over(&env, None, None).await;
     host.tell(&[
         "Kathryn keeps the spare keys",
         "The keys of the van are lost",
@@ -602,7 +608,7 @@ async fn a_misspelt_word_finds_what_was_meant() {
     .await;
     let request = |query: &str| SearchRequest {
         query: query.to_owned(),
-        no_context: true,
+        ignore_neighbours: true,
         ..SearchRequest::default()
     };
     let found = host
@@ -636,7 +642,7 @@ async fn a_misspelt_word_finds_what_was_meant() {
 #[tokio::test]
 async fn of_two_that_are_alike_the_one_that_was_acted_upon_comes_first() {
     let env = TestEnv::new().await;
-    let host = Host::over(&env, None, None).await;
+    let host = RecallTest::over(&env, None, None).await;
     host.tell(&["The harbour is closed today", "The harbour is closed again"])
         .await;
     let ask = async || {
@@ -681,7 +687,7 @@ async fn of_two_that_are_alike_the_one_that_was_acted_upon_comes_first() {
 #[tokio::test]
 async fn a_time_in_the_query_can_be_a_condition() {
     let env = TestEnv::new().await;
-    let host = Host::over(&env, None, None).await;
+    let host = RecallTest::over(&env, None, None).await;
     host.tell(&["Dinner with Tom"]).await;
     env.clock.set(NOON.plus_ms(40 * 86_400_000));
     host.tell(&["Dinner with Eva"]).await;
@@ -715,7 +721,7 @@ async fn a_time_in_the_query_can_be_a_condition() {
 #[tokio::test]
 async fn a_block_keeps_to_its_budget_and_says_nothing_rather_than_anything() {
     let env = TestEnv::new().await;
-    let host = Host::over(&env, None, None).await;
+    let host = RecallTest::over(&env, None, None).await;
     apart(
         &env,
         &host,
@@ -738,7 +744,7 @@ async fn a_block_keeps_to_its_budget_and_says_nothing_rather_than_anything() {
                 "m",
                 RecallRequest {
                     search,
-                    budget,
+                    token_budget: budget,
                     standing: true,
                 },
             )

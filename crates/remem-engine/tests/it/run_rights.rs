@@ -4,10 +4,10 @@ use remem_core::commitment::Delivery;
 use remem_core::{
     Admission, Batch, Permission, Policy, Precondition, RecordKind, Redactor, RunStatus,
 };
-use remem_engine::commitments::{NewCommitment, NewRules};
+use remem_engine::commitments::{NewCommitment, NewCommitmentRules};
 use remem_engine::keys::KeyRequest;
 use remem_engine::runs::{NewRun, Run};
-use remem_engine::workspace::Conditions;
+use remem_engine::workspace::WriteConditions;
 use remem_engine::{Caller, EngineError};
 use remem_testkit::host::object;
 use remem_testkit::{NOON, TestEnv, TestHost};
@@ -51,7 +51,7 @@ async fn start(host: &TestHost, starter: &Caller, id: &str) -> Run {
         .await
         .unwrap()
         .run;
-    host.carry_on(&run).await
+    host.run_to_end(&run).await
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn a_run_does_nothing_that_its_installer_may_not() {
             "notes/a.md",
             "text",
             None,
-            Conditions::default(),
+            WriteConditions::default(),
         )
         .await
         .unwrap();
@@ -129,7 +129,7 @@ async fn a_definition_is_shown_as_it_was_given_and_claims_no_scopes() {
         .await
         .unwrap();
     assert_eq!(json!(kept), workflow);
-    let shown = host.engine.workflow(&host.caller, "w").await.unwrap();
+    let shown = host.engine.get_workflow(&host.caller, "w").await.unwrap();
     assert_eq!(json!(shown), workflow);
 }
 
@@ -165,9 +165,9 @@ async fn a_delivery_needs_the_right_to_start_runs() {
         refused,
         Err(EngineError::Forbidden(Permission::RunsCreate))
     ));
-    let rules = NewRules {
+    let rules = NewCommitmentRules {
         delivery,
-        ..NewRules::default()
+        ..NewCommitmentRules::default()
     };
     for memory in [Some("m"), None] {
         let refused = host
@@ -184,7 +184,7 @@ async fn a_delivery_needs_the_right_to_start_runs() {
         .await
         .unwrap();
     host.engine
-        .put_commitment_rules(&weak, Some("m"), NewRules::default())
+        .put_commitment_rules(&weak, Some("m"), NewCommitmentRules::default())
         .await
         .expect("rules that start nothing need no more than before");
 }
@@ -195,14 +195,14 @@ async fn without_scopes(host: &TestHost, workflow: &Value) {
     let admission = Admission {
         policy: &policy,
         redactor: &Redactor::empty(),
-        scan: 0,
+        redaction_fingerprint: 0,
         now: NOON,
     };
-    let batch = Batch::new(host.tenant().clone(), NOON).set(
+    let batch = Batch::new(host.tenant().clone(), NOON).set_record(
         RecordKind::Workflow,
         workflow["id"].as_str().unwrap().to_owned(),
         Precondition::None,
-        admission.record(object(workflow)),
+        admission.redact_record(object(workflow)),
     );
     host.env.store.commit(batch).await.unwrap();
 }

@@ -5,9 +5,9 @@ use remem_core::redact::SecretValue;
 use remem_core::run::ForkMode;
 use remem_core::{EventBody, EventKind, RecordKind, RunStatus};
 use remem_engine::ports::Clock;
-use remem_engine::recall::ListRequest;
-use remem_engine::registry::{self, Mode};
-use remem_engine::runs::{Fork, NewRun, Run};
+use remem_engine::read::ListRequest;
+use remem_engine::registry::{self, PassMode};
+use remem_engine::runs::{ForkRequest, NewRun, Run};
 use remem_engine::{Caller, Engine, EngineError, runner};
 use remem_testkit::{NOON, TestEnv, TestHost, cases, wait_for, wait_until};
 use serde_json::json;
@@ -113,10 +113,10 @@ async fn each_effect_happens_once_though_the_store_fails() {
         let env = TestEnv::sqlite().failing(seed, 24);
         let TestHost { engine, caller, .. } = env.host().await;
         let (_stop, stopping) = watch::channel(false);
-        runner::start_runs(&engine, &stopping);
+        runner::start_run_executor(&engine, &stopping);
         let run = start(&engine, &caller).await;
         wait_until("the run ends", || async {
-            let now = insist(async || engine.run(&caller, run.id.as_str()).await).await;
+            let now = insist(async || engine.get_run(&caller, run.id.as_str()).await).await;
             if now.state.status.is_terminal() {
                 let error = now.state.error;
                 assert_eq!(
@@ -128,9 +128,11 @@ async fn each_effect_happens_once_though_the_store_fails() {
             }
             // The pass resumes a stalled run after a while; a lease that was not given back has
             // ended by then.
-            env.pass_leases();
+            env.expire_leases();
             let pass = registry::find("runs").unwrap();
-            let _ = engine.run_pass(pass, caller.tenant(), Mode::Apply).await;
+            let _ = engine
+                .run_pass(pass, caller.tenant(), PassMode::Apply)
+                .await;
             false
         })
         .await;
@@ -153,10 +155,10 @@ async fn another_process_takes_up_what_one_left() {
         ..
     } = env.host().await;
     let (_stop, stopping) = watch::channel(false);
-    runner::start_runs(&second, &stopping);
+    runner::start_run_executor(&second, &stopping);
     let pass = registry::find("runs").unwrap();
     let early = second
-        .run_pass(pass, caller.tenant(), Mode::Apply)
+        .run_pass(pass, caller.tenant(), PassMode::Apply)
         .await
         .unwrap();
     assert_eq!(
@@ -167,7 +169,7 @@ async fn another_process_takes_up_what_one_left() {
     env.clock.set(NOON.plus_ms(6_000));
     assert_eq!(
         second
-            .run_pass(pass, caller.tenant(), Mode::Apply)
+            .run_pass(pass, caller.tenant(), PassMode::Apply)
             .await
             .unwrap()
             .changed,
@@ -193,13 +195,15 @@ async fn a_replay_repeats_how_long_the_run_took() {
     drop(first);
     let TestHost { engine, caller, .. } = env.host().await;
     let (_stop, stopping) = watch::channel(false);
-    runner::start_runs(&engine, &stopping);
+    runner::start_run_executor(&engine, &stopping);
     env.clock.set(NOON.plus_ms(6_000));
     let pass = registry::find("runs").unwrap();
-    let taken_up = engine.run_pass(pass, caller.tenant(), Mode::Apply).await;
+    let taken_up = engine
+        .run_pass(pass, caller.tenant(), PassMode::Apply)
+        .await;
     assert_eq!(taken_up.unwrap().changed, 1);
     until_ended(&engine, &caller, &run).await;
-    let replay = Fork {
+    let replay = ForkRequest {
         mode: ForkMode::Replay,
         from_seq: None,
         overlay: None,
@@ -233,21 +237,23 @@ async fn two_processes_never_both_carry_a_run_on() {
             .run_pass(
                 registry::find("runs").unwrap(),
                 caller.tenant(),
-                Mode::Apply,
+                PassMode::Apply,
             )
             .await
             .unwrap();
         let (_stop, stopping) = watch::channel(false);
-        runner::start_runs(&first, &stopping);
-        runner::start_runs(&second, &stopping);
+        runner::start_run_executor(&first, &stopping);
+        runner::start_run_executor(&second, &stopping);
         wait_until("the run ends", || async {
-            let now = first.run(&caller, run.id.as_str()).await.unwrap();
+            let now = first.get_run(&caller, run.id.as_str()).await.unwrap();
             if now.state.status.is_terminal() {
                 return true;
             }
             env.clock.set(env.clock.now().plus_ms(6_000));
             let pass = registry::find("runs").unwrap();
-            let _ = second.run_pass(pass, caller.tenant(), Mode::Apply).await;
+            let _ = second
+                .run_pass(pass, caller.tenant(), PassMode::Apply)
+                .await;
             false
         })
         .await;
@@ -257,7 +263,7 @@ async fn two_processes_never_both_carry_a_run_on() {
 
 async fn until_ended(engine: &Engine, caller: &Caller, run: &Run) -> RunStatus {
     wait_for("the run ends", || async {
-        let run = engine.run(caller, run.id.as_str()).await.unwrap();
+        let run = engine.get_run(caller, run.id.as_str()).await.unwrap();
         let status = run.state.status;
         status.is_terminal().then_some(status)
     })
@@ -273,7 +279,9 @@ async fn an_ended_run_that_waits_elsewhere_is_not_taken_up() {
     let run = start(&first.engine, &first.caller).await;
     env.clock.set(NOON.plus_ms(6_000));
     let pass = registry::find("runs").unwrap();
-    let taken = second.engine.run_pass(pass, second.tenant(), Mode::Apply);
+    let taken = second
+        .engine
+        .run_pass(pass, second.tenant(), PassMode::Apply);
     assert_eq!(
         taken.await.unwrap().changed,
         1,
@@ -298,7 +306,7 @@ async fn an_ended_run_that_waits_elsewhere_is_not_taken_up() {
         ..NewRun::default()
     };
     let next = second.engine.create_run(&second.caller, new, None).await;
-    second.carry_on(&next.unwrap().run).await;
+    second.run_to_end(&next.unwrap().run).await;
     assert_eq!(log().await, before);
 }
 
@@ -328,7 +336,7 @@ async fn an_ended_run_stays_ended_and_keeps_no_secret() {
         if cancelled {
             engine.cancel_run(&caller, run.id.as_str()).await.unwrap();
         }
-        runner::start_runs(&engine, &stopping);
+        runner::start_run_executor(&engine, &stopping);
         let status = until_ended(&engine, &caller, &run).await;
         assert_eq!(
             (status, kept().await),
@@ -356,7 +364,7 @@ async fn an_ended_run_stays_ended_and_keeps_no_secret() {
             .run_pass(
                 registry::find("runs").unwrap(),
                 caller.tenant(),
-                Mode::Apply,
+                PassMode::Apply,
             )
             .await
             .unwrap();
@@ -382,11 +390,11 @@ async fn a_run_that_takes_too_long_is_ended() {
         .run_pass(
             registry::find("runs").unwrap(),
             caller.tenant(),
-            Mode::Apply,
+            PassMode::Apply,
         )
         .await
         .unwrap();
-    let state = later.run(&caller, run.id.as_str()).await.unwrap().state;
+    let state = later.get_run(&caller, run.id.as_str()).await.unwrap().state;
     assert_eq!(
         (state.status, state.error.unwrap().code.as_str()),
         (RunStatus::Failed, "run_timeout")

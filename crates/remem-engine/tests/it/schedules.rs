@@ -6,7 +6,7 @@ use crate::common::scripted::ScriptedJobs;
 use remem_core::Policy;
 use remem_engine::EngineError;
 use remem_engine::jobs::{JobState, Trigger};
-use remem_engine::registry::{self, Mode};
+use remem_engine::registry::{self, PassMode};
 use remem_engine::schedules::{NewSchedule, Schedule};
 use remem_testkit::{NOON, TestEnv, TestHost, cases};
 use serde_json::{Map, json};
@@ -31,7 +31,7 @@ async fn tick(node: &TestHost) -> Result<u64, EngineError> {
         .run_pass(
             registry::find("jobs").unwrap(),
             node.caller.tenant(),
-            Mode::Apply,
+            PassMode::Apply,
         )
         .await
         .map(|report| report.changed)
@@ -39,7 +39,7 @@ async fn tick(node: &TestHost) -> Result<u64, EngineError> {
 
 async fn shown(node: &TestHost) -> Schedule {
     node.engine
-        .schedule(&node.caller, "compact", Some("m"))
+        .get_schedule(&node.caller, "compact", Some("m"))
         .await
         .unwrap()
 }
@@ -88,13 +88,13 @@ async fn both_sides_of_a_race_for_a_tick_make_one_job() {
     let two = env.host().await;
     set(&one, Some("m"), every("PT10M")).await;
     one.at(600);
-    let registry::Over::Host { run, .. } = registry::find("jobs").unwrap().over else {
+    let registry::PassKind::Tenant { run, .. } = registry::find("jobs").unwrap().kind else {
         panic!("it works over the host")
     };
     let tenant = one.caller.tenant();
     let (left, right) = tokio::join!(
-        run(&one.engine, tenant, Mode::Apply, None),
-        run(&two.engine, tenant, Mode::Apply, None)
+        run(&one.engine, tenant, PassMode::Apply, None),
+        run(&two.engine, tenant, PassMode::Apply, None)
     );
     assert_eq!(left.unwrap().changed + right.unwrap().changed, 1);
     assert_eq!(one.jobs().await.len(), 1);
@@ -202,7 +202,14 @@ async fn schedules_are_set_shown_and_taken_away() {
         "it took the place of the first"
     );
     set(&node, None, every("P1D")).await;
-    assert_eq!(node.engine.schedules(&node.caller).await.unwrap().len(), 2);
+    assert_eq!(
+        node.engine
+            .list_schedules(&node.caller)
+            .await
+            .unwrap()
+            .len(),
+        2
+    );
     let full = node
         .engine
         .put_schedule(&node.caller, "distill", None, every("P1D"))
@@ -220,7 +227,7 @@ async fn schedules_are_set_shown_and_taken_away() {
             .remove_schedule(&node.caller, "compact", None)
             .await,
         node.engine
-            .schedule(&node.caller, "compact", None)
+            .get_schedule(&node.caller, "compact", None)
             .await
             .map(|_| ()),
         node.engine

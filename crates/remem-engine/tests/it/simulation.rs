@@ -5,12 +5,12 @@
 use remem_core::{Draft, Permission, Seq, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::FixedClock;
-use remem_engine::recall::ListRequest;
-use remem_engine::registry::{self, Mode};
+use remem_engine::read::ListRequest;
+use remem_engine::registry::{self, PassMode};
 use remem_engine::search::SearchRequest;
 use remem_engine::{Caller, Engine, EngineError};
 use remem_store::StoreError;
-use remem_testkit::{FaultStore, NOON, Random, TestEnv, cases, given_seed};
+use remem_testkit::{FaultStore, NOON, SeededRandom, TestEnv, cases, given_seed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ const REFS: [&str; 2] = ["m/one", "m/two"];
 
 /// The expected live entries by (tenant, ref, id), and the largest instant so far.
 #[derive(Default)]
-struct Model {
+struct ExpectedState {
     entries: BTreeMap<(usize, usize, String), (String, Option<Timestamp>)>,
     high_water: i64,
 }
 
-impl Model {
+impl ExpectedState {
     fn live(&self, tenant: usize, memory: usize) -> Vec<&str> {
         let now = Timestamp(self.high_water);
         let of = |(t, m, _): &(usize, usize, String)| *t == tenant && *m == memory;
@@ -37,18 +37,18 @@ impl Model {
     }
 }
 
-struct World {
+struct Simulation {
     engine: Engine,
     store: Arc<FaultStore>,
     clock: Arc<FixedClock>,
     callers: Vec<Caller>,
-    model: Model,
-    random: Random,
+    model: ExpectedState,
+    random: SeededRandom,
     seed: u64,
 }
 
-impl World {
-    async fn new(seed: u64) -> World {
+impl Simulation {
+    async fn new(seed: u64) -> Simulation {
         let env = TestEnv::sqlite().failing(seed, 40);
         let engine = Engine::new(env.parts());
         let mut callers = Vec::new();
@@ -65,16 +65,16 @@ impl World {
             engine.add_key(name, request).await.unwrap();
             callers.push(engine.authenticate(name).await.unwrap());
         }
-        World {
+        Simulation {
             engine,
             store: env.faults,
             clock: env.clock,
             callers,
-            model: Model {
+            model: ExpectedState {
                 high_water: NOON.0,
-                ..Model::default()
+                ..ExpectedState::default()
             },
-            random: Random::new(seed),
+            random: SeededRandom::new(seed),
             seed,
         }
     }
@@ -176,7 +176,7 @@ impl World {
         let mut activations = 0;
         let mut again = 0;
         while activations < 2 {
-            match self.engine.run_pass(pass, &id, Mode::Apply).await {
+            match self.engine.run_pass(pass, &id, PassMode::Apply).await {
                 Ok(report) => (activations, again) = (activations + 1, report.changed),
                 // An activation may fail: the next one continues. A lease that could not be given
                 // back delays the next activation until it ends.
@@ -217,7 +217,7 @@ impl World {
         let request = SearchRequest {
             query: word.to_owned(),
             limit: Some(0),
-            no_context: true,
+            ignore_neighbours: true,
             ..SearchRequest::default()
         };
         let Ok(found) = self.engine.search(caller, REFS[memory], request).await else {
@@ -296,7 +296,7 @@ async fn the_host_agrees_with_the_model() {
     let all = || (1..=u64::from(cases(6, 24))).collect();
     let seeds: Vec<u64> = given_seed().map_or_else(all, |seed| vec![seed]);
     for seed in seeds {
-        let mut world = World::new(seed).await;
+        let mut world = Simulation::new(seed).await;
         for step in 0..STEPS {
             world.step(step).await;
         }

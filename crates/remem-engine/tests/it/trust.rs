@@ -2,7 +2,7 @@
 //! trusted entry, and cannot fill a result.
 
 use remem_core::{Draft, Facets, Trust, Typology};
-use remem_engine::context::{RecallRequest, Recalled};
+use remem_engine::context::{RecallRequest, RecallResult};
 use remem_engine::search::SearchRequest;
 use remem_testkit::host::object;
 use remem_testkit::{TestEnv, TestHost};
@@ -15,8 +15,8 @@ fn said(trust: Trust, text: &str) -> Draft {
     };
     Draft {
         content: text.to_owned(),
-        untyped: true,
-        untiered: true,
+        typology_is_default: true,
+        tier_is_default: true,
         facets,
         ..Draft::default()
     }
@@ -25,20 +25,20 @@ fn said(trust: Trust, text: &str) -> Draft {
 fn procedure(trust: Trust, text: &str) -> Draft {
     Draft {
         typology: Typology::Procedural,
-        untyped: false,
-        untiered: false,
+        typology_is_default: false,
+        tier_is_default: false,
         ..said(trust, text)
     }
 }
 
-async fn recall(host: &TestHost, memory: &str, query: &str) -> Recalled {
+async fn recall(host: &TestHost, memory: &str, query: &str) -> RecallResult {
     let search = SearchRequest {
         query: query.to_owned(),
         ..SearchRequest::default()
     };
     let request = RecallRequest {
         search,
-        budget: 800,
+        token_budget: 800,
         standing: true,
     };
     host.engine
@@ -148,7 +148,7 @@ async fn a_tagged_text_takes_no_answer_s_place() {
         .list(
             &host.caller,
             "~/a",
-            remem_engine::recall::ListRequest::default(),
+            remem_engine::read::ListRequest::default(),
         )
         .await
         .unwrap();
@@ -190,7 +190,7 @@ async fn one_untrusted_source_fills_no_more_than_its_share_of_an_answer() {
         };
         host.engine.search(&host.caller, "m", request)
     };
-    let count = |found: &remem_engine::search::Searched, trust, text: &str| {
+    let count = |found: &remem_engine::search::SearchResult, trust, text: &str| {
         found
             .hits
             .iter()
@@ -230,7 +230,7 @@ async fn of_equal_texts_the_most_trusted_one_stands() {
             let host = TestEnv::new().await.host().await;
             for trust in [first, second] {
                 let mut draft = said(trust, &text);
-                draft.untyped = false;
+                draft.typology_is_default = false;
                 host.put_draft("m", draft).await;
             }
             host.work("consolidate", "m", json!({})).await.unwrap();
@@ -257,7 +257,7 @@ async fn a_newer_answer_takes_no_place_of_one_that_is_trusted_more() {
         (Trust::Untrusted, "Nadia's role is thief"),
     ] {
         let mut draft = said(trust, text);
-        draft.untyped = false;
+        draft.typology_is_default = false;
         host.put_draft("m", draft).await;
     }
     for changed in [1, 0] {

@@ -39,7 +39,7 @@ async fn reading_for_promises_waits_for_a_turn() {
         let host = host.clone();
         tokio::spawn(async move { host.run_pass("infer").await })
     };
-    wait_until("the pass waits", async || host.engine.cpu().waiting() == 1).await;
+    wait_until("the pass waits", async || host.engine.cpu().queued() == 1).await;
     drop(open);
     held.await.unwrap().unwrap();
     assert_eq!(pass.await.unwrap().changed, 1);

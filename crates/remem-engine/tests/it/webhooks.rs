@@ -9,10 +9,12 @@ use remem_core::{
     Redactor, RunId, Seq, TenantId, Timestamp,
 };
 use remem_engine::keys::KeyRequest;
-use remem_engine::ports::{CountedIds, FixedClock, PostError, Posted, RecordedPost};
-use remem_engine::registry::{self, Mode, Over, PassReport};
-use remem_engine::webhook::{NewWebhook, Registered, signature};
-use remem_engine::{Caller, Engine, EngineError, HostKey, Parts};
+use remem_engine::ports::{
+    CountedIds, FixedClock, RecordedRequest, RecordingWebhookSender, WebhookError,
+};
+use remem_engine::registry::{self, PassKind, PassMode, PassReport};
+use remem_engine::webhook::{NewWebhook, RegisteredWebhook, signature};
+use remem_engine::{Caller, Engine, EngineError, EngineParts, HostKey};
 use remem_store::Store;
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use remem_testkit::{FaultStore, storage};
@@ -24,33 +26,37 @@ use std::time::Duration;
 const NOON: Timestamp = Timestamp(1_700_000_000_000);
 const URL: &str = "https://receiver.example/hook";
 
-struct World {
+struct WebhookTest {
     engine: Engine,
     store: Arc<dyn Store>,
     clock: Arc<FixedClock>,
-    post: Arc<RecordedPost>,
+    post: Arc<RecordingWebhookSender>,
     caller: Caller,
 }
 
-async fn world_on(store: Arc<dyn Store>, post: Arc<RecordedPost>, policy: Policy) -> World {
+async fn world_on(
+    store: Arc<dyn Store>,
+    post: Arc<RecordingWebhookSender>,
+    policy: Policy,
+) -> WebhookTest {
     let clock = Arc::new(FixedClock::at(NOON));
     let key = HostKey::new([3; 32]);
     let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
-    let parts = Parts::new(
+    let parts = EngineParts::new(
         store.clone(),
         directory,
         clock.clone(),
         Arc::new(CountedIds::default()),
         key,
     );
-    let engine = Engine::new(Parts {
-        post: post.clone(),
+    let engine = Engine::new(EngineParts {
+        webhook_sender: post.clone(),
         envelope: remem_wire::webhook::envelope,
         policy,
         ..parts
     });
     let caller = caller(&engine, "t").await;
-    World {
+    WebhookTest {
         engine,
         store,
         clock,
@@ -59,7 +65,7 @@ async fn world_on(store: Arc<dyn Store>, post: Arc<RecordedPost>, policy: Policy
     }
 }
 
-async fn world() -> World {
+async fn world() -> WebhookTest {
     world_on(
         Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()),
         Arc::default(),
@@ -90,8 +96,8 @@ fn new(url: &str, events: &[&str]) -> NewWebhook {
     }
 }
 
-impl World {
-    async fn hook(&self, url: &str) -> Registered {
+impl WebhookTest {
+    async fn hook(&self, url: &str) -> RegisteredWebhook {
         self.engine
             .register_webhook(
                 &self.caller,
@@ -121,7 +127,7 @@ impl World {
             .run_pass(
                 registry::find("deliver").unwrap(),
                 self.caller.tenant(),
-                Mode::Apply,
+                PassMode::Apply,
             )
             .await
             .unwrap()
@@ -130,16 +136,20 @@ impl World {
     async fn at(&self, seconds: i64) -> Vec<String> {
         self.clock.set(NOON.plus_ms(seconds * 1_000));
         self.deliver().await;
-        nodes(&self.post.take())
+        nodes(&self.post.take_requests())
     }
 
     async fn state(&self) -> remem_engine::webhook::Webhook {
-        self.engine.webhooks(&self.caller).await.unwrap().remove(0)
+        self.engine
+            .list_webhooks(&self.caller)
+            .await
+            .unwrap()
+            .remove(0)
     }
 }
 
-fn nodes(posted: &[Posted]) -> Vec<String> {
-    let body = |one: &Posted| serde_json::from_slice::<Value>(&one.body).unwrap();
+fn nodes(posted: &[RecordedRequest]) -> Vec<String> {
+    let body = |one: &RecordedRequest| serde_json::from_slice::<Value>(&one.body).unwrap();
     posted
         .iter()
         .map(|one| {
@@ -156,10 +166,10 @@ fn record_body(body: Value) -> RecordBody {
     let admission = Admission {
         policy: &Policy::default(),
         redactor: &Redactor::empty(),
-        scan: 0,
+        redaction_fingerprint: 0,
         now: NOON,
     };
-    admission.record(body.as_object().cloned().unwrap())
+    admission.redact_record(body.as_object().cloned().unwrap())
 }
 
 #[tokio::test]
@@ -174,7 +184,7 @@ async fn events_arrive_in_order_signed_and_once() {
         .run_pass(
             registry::find("deliver").unwrap(),
             world.caller.tenant(),
-            Mode::DryRun,
+            PassMode::DryRun,
         )
         .await
         .unwrap();
@@ -186,7 +196,10 @@ async fn events_arrive_in_order_signed_and_once() {
             more: false
         }
     );
-    assert!(world.post.take().is_empty(), "a dry run sends nothing");
+    assert!(
+        world.post.take_requests().is_empty(),
+        "a dry run sends nothing"
+    );
     assert_eq!(
         world.deliver().await,
         PassReport {
@@ -195,7 +208,7 @@ async fn events_arrive_in_order_signed_and_once() {
             more: false
         }
     );
-    let posted = world.post.take();
+    let posted = world.post.take_requests();
     assert_eq!(
         nodes(&posted),
         ["a", "b", "c"],
@@ -312,7 +325,7 @@ async fn what_no_run_caused_is_sent_to_who_asks_for_it_without_tags() {
             more: false
         }
     );
-    let posted = world.post.take();
+    let posted = world.post.take_requests();
     let body = |n: usize| serde_json::from_slice::<Value>(&posted[n].body).unwrap();
     assert_eq!(
         body(0),
@@ -342,7 +355,7 @@ async fn what_no_run_caused_is_tried_again_and_becomes_a_dead_letter() {
         .unwrap();
     world
         .post
-        .answer(URL, std::iter::repeat_n(Some(Ok(500)), 8));
+        .set_answers(URL, std::iter::repeat_n(Some(Ok(500)), 8));
     world
         .store
         .commit(Batch::new(world.caller.tenant().clone(), NOON).emit(fired("cmt_1")))
@@ -355,7 +368,7 @@ async fn what_no_run_caused_is_tried_again_and_becomes_a_dead_letter() {
     }
     let (letters, _) = world
         .engine
-        .dead_letters(&world.caller, &made.webhook.id, Seq(0), None)
+        .list_dead_letters(&world.caller, &made.webhook.id, Seq(0), None)
         .await
         .unwrap();
     assert_eq!(
@@ -377,7 +390,7 @@ async fn what_no_run_caused_is_tried_again_and_becomes_a_dead_letter() {
     assert!(
         world
             .engine
-            .dead_letters(&world.caller, &made.webhook.id, Seq(0), None)
+            .list_dead_letters(&world.caller, &made.webhook.id, Seq(0), None)
             .await
             .unwrap()
             .0
@@ -392,14 +405,14 @@ async fn a_failure_is_tried_again_ever_later_and_then_given_up() {
     let errors = [
         Ok(500),
         Ok(302),
-        Err(PostError::Unreachable),
+        Err(WebhookError::Unreachable),
         Ok(404),
-        Err(PostError::Refused),
+        Err(WebhookError::Refused),
         Ok(503),
-        Err(PostError::Timeout),
+        Err(WebhookError::Timeout),
         Ok(500),
     ];
-    world.post.answer(URL, errors.map(Some));
+    world.post.set_answers(URL, errors.map(Some));
     world.emit("run_1", &["a", "b"]).await;
     let mut at = 0;
     assert_eq!(world.at(0).await, ["a"], "b waits for a");
@@ -442,7 +455,7 @@ async fn a_failure_is_tried_again_ever_later_and_then_given_up() {
     );
     let (letters, more) = world
         .engine
-        .dead_letters(&world.caller, &made.webhook.id, Seq(0), None)
+        .list_dead_letters(&world.caller, &made.webhook.id, Seq(0), None)
         .await
         .unwrap();
     assert_eq!((letters.len(), more), (1, false));
@@ -456,7 +469,7 @@ async fn a_failure_is_tried_again_ever_later_and_then_given_up() {
         (8, "status_500", NOON.plus_ms(at * 1_000))
     );
     // Redelivery by a caller: one more failure, then it succeeds.
-    world.post.answer(URL, [Some(Ok(500))]);
+    world.post.set_answers(URL, [Some(Ok(500))]);
     let again = async || {
         world
             .engine
@@ -467,7 +480,7 @@ async fn a_failure_is_tried_again_ever_later_and_then_given_up() {
     assert_eq!(
         world
             .engine
-            .dead_letters(&world.caller, &made.webhook.id, Seq(0), None)
+            .list_dead_letters(&world.caller, &made.webhook.id, Seq(0), None)
             .await
             .unwrap()
             .0[0]
@@ -476,7 +489,7 @@ async fn a_failure_is_tried_again_ever_later_and_then_given_up() {
     );
     assert!(again().await.unwrap().delivered);
     assert!(matches!(again().await, Err(EngineError::NotFound(_))));
-    assert_eq!(nodes(&world.post.take()), ["a", "a"]);
+    assert_eq!(nodes(&world.post.take_requests()), ["a", "a"]);
 }
 
 #[tokio::test]
@@ -493,13 +506,13 @@ async fn dead_letters_are_bounded_and_go_with_their_webhook() {
     )
     .await;
     let id = world.hook(URL).await.webhook.id;
-    world.post.answer(URL, [Some(Ok(500)); 5]);
+    world.post.set_answers(URL, [Some(Ok(500)); 5]);
     world.emit("run_1", &["a", "b", "c", "d", "e"]).await;
     assert_eq!(world.deliver().await.changed, 5);
     let page = async |after, limit| {
         world
             .engine
-            .dead_letters(&world.caller, &id, Seq(after), limit)
+            .list_dead_letters(&world.caller, &id, Seq(after), limit)
             .await
             .unwrap()
     };
@@ -526,7 +539,7 @@ async fn dead_letters_are_bounded_and_go_with_their_webhook() {
     );
     assert!(matches!(
         world.engine.remove_webhook(&world.caller, &id).await,
-        Err(EngineError::NoWebhook)
+        Err(EngineError::UnknownWebhook)
     ));
 }
 
@@ -538,8 +551,8 @@ async fn a_receiver_that_hangs_or_is_gone_holds_up_nobody() {
     world.hook(slow).await;
     world.hook(gone).await;
     world.hook(URL).await;
-    world.post.answer(slow, [None]);
-    world.post.answer(gone, [Some(Ok(410))]);
+    world.post.set_answers(slow, [None]);
+    world.post.set_answers(gone, [Some(Ok(410))]);
     world.emit("run_1", &["a", "b"]).await;
     let before = tokio::time::Instant::now();
     world.deliver().await;
@@ -548,7 +561,7 @@ async fn a_receiver_that_hangs_or_is_gone_holds_up_nobody() {
         "one deadline, not three"
     );
     let urls: BTreeSet<(String, String)> = {
-        let posted = world.post.take();
+        let posted = world.post.take_requests();
         posted
             .iter()
             .map(|p| p.url.clone())
@@ -558,7 +571,7 @@ async fn a_receiver_that_hangs_or_is_gone_holds_up_nobody() {
     let expected = [(slow, "a"), (gone, "a"), (URL, "a"), (URL, "b")]
         .map(|(url, node)| (url.to_owned(), node.to_owned()));
     assert_eq!(urls, BTreeSet::from(expected));
-    let webhooks = world.engine.webhooks(&world.caller).await.unwrap();
+    let webhooks = world.engine.list_webhooks(&world.caller).await.unwrap();
     assert_eq!(webhooks[0].health.last_error.as_deref(), Some("timeout"));
     assert_eq!(
         webhooks.iter().map(|w| w.paused).collect::<Vec<_>>(),
@@ -600,7 +613,7 @@ async fn a_crash_between_the_post_and_the_commit_repeats_the_event() {
         world.clock.set(NOON.plus_ms(round * 40_000));
         match world
             .engine
-            .run_pass(registry::find("deliver").unwrap(), tenant, Mode::Apply)
+            .run_pass(registry::find("deliver").unwrap(), tenant, PassMode::Apply)
             .await
         {
             Ok(report) if report == PassReport::default() => break,
@@ -608,7 +621,7 @@ async fn a_crash_between_the_post_and_the_commit_repeats_the_event() {
             Err(_) => failed += 1,
         }
     }
-    let mut got = nodes(&world.post.take());
+    let mut got = nodes(&world.post.take_requests());
     assert!(failed > 3, "faults were injected");
     assert!(
         got.windows(2).any(|pair| pair[0] == pair[1]),
@@ -621,36 +634,39 @@ async fn a_crash_between_the_post_and_the_commit_repeats_the_event() {
 #[tokio::test]
 async fn two_nodes_do_not_deliver_side_by_side() {
     let inner = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
-    let post = Arc::new(RecordedPost::default());
+    let post = Arc::new(RecordingWebhookSender::default());
     let one = world_on(inner.clone(), post.clone(), Policy::default()).await;
     let two = world_on(inner, post, Policy::default()).await;
     one.hook(URL).await;
     one.emit("run_1", &["a", "b", "c"]).await;
     let (left, right) = tokio::join!(one.deliver(), two.deliver());
     assert_eq!(left.changed + right.changed, 3);
-    assert_eq!(nodes(&one.post.take()), ["a", "b", "c"]);
+    assert_eq!(nodes(&one.post.take_requests()), ["a", "b", "c"]);
     // A node that was paused for longer than its lease cannot move the position.
     one.emit("run_1", &["d"]).await;
     let tenant = one.caller.tenant();
     let stale = one
         .store
-        .claim(tenant, "deliver", "sleeper", NOON, 1)
+        .acquire_lease(tenant, "deliver", "sleeper", NOON, 1)
         .await
         .unwrap()
         .unwrap();
     one.store
-        .claim(tenant, "deliver", "other", NOON.plus_ms(1_000), 1)
+        .acquire_lease(tenant, "deliver", "other", NOON.plus_ms(1_000), 1)
         .await
         .unwrap()
         .unwrap();
-    let Over::Host { run, .. } = registry::find("deliver").unwrap().over else {
+    let PassKind::Tenant { run, .. } = registry::find("deliver").unwrap().kind else {
         panic!("it works over the host")
     };
-    run(&one.engine, tenant, Mode::Apply, Some(stale))
+    run(&one.engine, tenant, PassMode::Apply, Some(stale))
         .await
         .unwrap();
     assert_eq!(
-        (nodes(&one.post.take()), one.state().await.health.deliveries),
+        (
+            nodes(&one.post.take_requests()),
+            one.state().await.health.deliveries
+        ),
         (vec!["d".to_owned()], 3),
         "sent, but not counted"
     );
@@ -696,7 +712,7 @@ async fn other_tenants_other_types_and_other_tags_are_not_delivered() {
         ("run_3", json!([])),
     ] {
         let body = record_body(json!({"tags": tags}));
-        let batch = Batch::new(world.caller.tenant().clone(), NOON).set(
+        let batch = Batch::new(world.caller.tenant().clone(), NOON).set_record(
             RecordKind::Run,
             run.to_owned(),
             Precondition::Absent,
@@ -730,7 +746,7 @@ async fn other_tenants_other_types_and_other_tags_are_not_delivered() {
             more: false
         }
     );
-    let posted = world.post.take();
+    let posted = world.post.take_requests();
     let got: BTreeSet<_> = posted
         .iter()
         .map(|p| (p.url.as_str(), p.header("X-openwop-Event-Type")))
@@ -747,22 +763,22 @@ async fn other_tenants_other_types_and_other_tags_are_not_delivered() {
     assert_eq!(
         world
             .engine
-            .run_pass(deliver, other.tenant(), Mode::Apply)
+            .run_pass(deliver, other.tenant(), PassMode::Apply)
             .await
             .unwrap(),
         PassReport::default()
     );
     assert!(
-        world.post.take().is_empty(),
+        world.post.take_requests().is_empty(),
         "the other tenant asked for everything, of its own"
     );
     world.emit_as(other.tenant(), "run_1", &["theirs"]).await;
     world
         .engine
-        .run_pass(deliver, other.tenant(), Mode::Apply)
+        .run_pass(deliver, other.tenant(), PassMode::Apply)
         .await
         .unwrap();
-    let posted = world.post.take();
+    let posted = world.post.take_requests();
     assert_eq!(
         (posted.len(), posted[0].url.as_str()),
         (1, "https://other.example/")
@@ -818,7 +834,7 @@ async fn a_position_moves_over_what_nobody_wants_and_work_is_bounded() {
             more: false
         }
     );
-    assert_eq!(nodes(&world.post.take()), ["a", "b", "c"]);
+    assert_eq!(nodes(&world.post.take_requests()), ["a", "b", "c"]);
 }
 
 #[tokio::test]
@@ -838,7 +854,7 @@ async fn what_is_stored_shows_neither_secret_nor_url() {
     assert_eq!(made.secret.as_str(), secret);
     world.emit("run_1", &["a"]).await;
     world.deliver().await;
-    assert_eq!(world.post.take()[0].url, url);
+    assert_eq!(world.post.take_requests()[0].url, url);
     let record = world
         .store
         .record(world.caller.tenant(), RecordKind::Webhook, &made.webhook.id)
@@ -862,7 +878,7 @@ async fn what_is_stored_shows_neither_secret_nor_url() {
     let batch = Batch::new(world.caller.tenant().clone(), NOON);
     world
         .store
-        .commit(batch.set(
+        .commit(batch.set_record(
             RecordKind::Webhook,
             other,
             Precondition::Version(moved.version),
@@ -872,8 +888,12 @@ async fn what_is_stored_shows_neither_secret_nor_url() {
         .unwrap();
     world.emit("run_1", &["b"]).await;
     world.deliver().await;
-    assert_eq!(nodes(&world.post.take()), ["b"], "only the first one");
-    let webhooks = world.engine.webhooks(&world.caller).await.unwrap();
+    assert_eq!(
+        nodes(&world.post.take_requests()),
+        ["b"],
+        "only the first one"
+    );
+    let webhooks = world.engine.list_webhooks(&world.caller).await.unwrap();
     assert_eq!(
         webhooks[1].health.last_error.as_deref(),
         Some("sealed_with_another_key")
@@ -896,9 +916,9 @@ async fn the_runner_delivers_at_once_and_stops_when_told() {
         .commit(batch.emit(EventBody::RunCompleted(RunEnded { duration_ms: 1 })))
         .await
         .unwrap();
-    engine.has_deliveries(world.caller.tenant());
+    engine.notify_run_events(world.caller.tenant());
     let arrived = async {
-        while post.take().is_empty() {
+        while post.take_requests().is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

@@ -1,6 +1,6 @@
 //! The measures of the probability, compared with values worked out by hand.
 
-use remem_eval::abstain::{auc, brier, tenths};
+use remem_eval::calibration::{auc, brier, calibration_bins};
 
 #[test]
 fn figures_worked_out_by_hand() {
@@ -23,11 +23,11 @@ fn figures_worked_out_by_hand() {
 
 #[test]
 fn tenths_hold_their_own() {
-    let found = tenths(&[(0.0, false), (0.05, true), (0.1, true), (1.0, true)]);
+    let found = calibration_bins(&[(0.0, false), (0.05, true), (0.1, true), (1.0, true)]);
     let places: Vec<(usize, usize, f64)> = found
         .iter()
-        .map(|one| (one.place, one.count, one.came))
+        .map(|one| (one.place, one.count, one.observed))
         .collect();
     assert_eq!(places, [(0, 2, 0.5), (1, 1, 1.0), (9, 1, 1.0)]);
-    assert!((found[0].told - 0.025).abs() < 1e-12);
+    assert!((found[0].predicted - 0.025).abs() < 1e-12);
 }

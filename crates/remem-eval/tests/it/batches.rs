@@ -2,16 +2,16 @@
 
 use remem_core::Timestamp;
 use remem_eval::batches::{BATCH_BYTES, batches};
-use remem_eval::dataset::Text;
+use remem_eval::dataset::EntryText;
 
 #[test]
 fn batches_hold_everything_once() {
-    let text = |bytes: usize| Text {
+    let text = |bytes: usize| EntryText {
         id: String::new(),
         at: Timestamp(0),
         text: "x".repeat(bytes),
     };
-    let many: Vec<Text> = (0..1_001).map(|_| text(1)).collect();
+    let many: Vec<EntryText> = (0..1_001).map(|_| text(1)).collect();
     assert_eq!(batches(&many), [0..500, 500..1_000, 1_000..1_001]);
     let long = [text(BATCH_BYTES), text(1), text(BATCH_BYTES + 1), text(1)];
     assert_eq!(batches(&long), [0..1, 1..2, 2..3, 3..4]);

@@ -1,25 +1,25 @@
 //! Dates as the datasets write them, and texts that are no date.
 
 use remem_core::Timestamp;
-use remem_eval::dates::{day, slashed, spoken};
+use remem_eval::dates::{format_day, parse_locomo_date, parse_longmemeval_date};
 
 #[test]
 fn dates_of_both_forms() {
     let read = |at: Option<Timestamp>| at.map(Timestamp::rfc3339);
     assert_eq!(
-        read(spoken("1:56 pm on 8 May, 2023")).as_deref(),
+        read(parse_locomo_date("1:56 pm on 8 May, 2023")).as_deref(),
         Some("2023-05-08T13:56:00.000Z")
     );
     assert_eq!(
-        read(spoken("12:05 am on 29 February, 2024")).as_deref(),
+        read(parse_locomo_date("12:05 am on 29 February, 2024")).as_deref(),
         Some("2024-02-29T00:05:00.000Z")
     );
     assert_eq!(
-        read(spoken("12:30 pm on 1 January, 2022")).as_deref(),
+        read(parse_locomo_date("12:30 pm on 1 January, 2022")).as_deref(),
         Some("2022-01-01T12:30:00.000Z")
     );
     assert_eq!(
-        read(slashed("2023/05/20 (Sat) 02:21")).as_deref(),
+        read(parse_longmemeval_date("2023/05/20 (Sat) 02:21")).as_deref(),
         Some("2023-05-20T02:21:00.000Z")
     );
     for bad in [
@@ -30,7 +30,7 @@ fn dates_of_both_forms() {
         "1:56 pm on 31 June, 2023",
         "1:56 pm on 8 Mai, 2023",
     ] {
-        assert_eq!(spoken(bad), None, "{bad}");
+        assert_eq!(parse_locomo_date(bad), None, "{bad}");
     }
     for bad in [
         "",
@@ -39,18 +39,18 @@ fn dates_of_both_forms() {
         "2023-05-20 (Sat) 02:21",
         "2023/05/20 (Sat) 24:21",
     ] {
-        assert_eq!(slashed(bad), None, "{bad}");
+        assert_eq!(parse_longmemeval_date(bad), None, "{bad}");
     }
 }
 
 #[test]
 fn a_day_in_words() {
     assert_eq!(
-        day(spoken("11:59 pm on 8 May, 2023").unwrap()),
+        format_day(parse_locomo_date("11:59 pm on 8 May, 2023").unwrap()),
         "8 May 2023"
     );
     assert_eq!(
-        day(spoken("12:00 am on 20 December, 2022").unwrap()),
+        format_day(parse_locomo_date("12:00 am on 20 December, 2022").unwrap()),
         "20 December 2022"
     );
 }

@@ -1,16 +1,16 @@
 //! The fit recovers a known law, and no memory is predicted by a fit to itself.
 
-use remem_eval::abstain::{auc, brier};
-use remem_eval::fit::{Fitted, Sample, crossed, fit};
+use remem_eval::calibration::{auc, brier};
+use remem_eval::fit::{FitSample, LogisticModel, cross_validate, fit};
 
 /// Samples of a known law: of every hundred with one signal, as many are relevant as it says.
-fn lawful() -> Vec<Sample> {
+fn lawful() -> Vec<FitSample> {
     let mut samples = Vec::new();
     for step in 0..20_usize {
         let signal = step as f64 / 19.0;
         let chance = 1.0 / (1.0 + (-(4.0 * signal - 2.0)).exp());
         for one in 0..100_usize {
-            samples.push(Sample {
+            samples.push(FitSample {
                 memory: one % 4,
                 signals: [signal, 0.0, 0.3, 0.5],
                 relevant: (one as f64) < chance * 100.0,
@@ -34,25 +34,25 @@ fn the_law_is_found_again() {
     assert_eq!((row.cosine, row.margin), (0, 0));
     assert!((row.lexical - 4_000).abs() < 150, "{row:?}");
     assert_eq!(fit(&lawful()), fitted);
-    assert_eq!(fit(&[]), Fitted::default());
+    assert_eq!(fit(&[]), LogisticModel::default());
 }
 
 #[test]
 fn a_memory_is_told_by_the_others() {
     // In each memory alone the signal means the opposite of what it means in the other.
-    let sample = |memory, signal, relevant| Sample {
+    let sample = |memory, signal, relevant| FitSample {
         memory,
         signals: [signal, 0.0, 0.0, 0.0],
         relevant,
     };
-    let samples: Vec<Sample> = (0..40)
+    let samples: Vec<FitSample> = (0..40)
         .map(|n| sample(n % 2, f64::from(u8::from(n < 20)), (n < 20) == (n % 2 == 0)))
         .collect();
     assert!(
-        auc(&crossed(&samples)).unwrap() < 0.1,
+        auc(&cross_validate(&samples)).unwrap() < 0.1,
         "a fit to the memory itself would do better"
     );
-    let law = crossed(&lawful());
+    let law = cross_validate(&lawful());
     assert_eq!(law.len(), lawful().len());
     assert!(brier(&law).unwrap() < 0.25);
 }

@@ -1,7 +1,7 @@
 //! Lines of the project's own format, and the errors for malformed ones.
 
-use remem_eval::cli::Unit;
-use remem_eval::dataset::Look;
+use remem_eval::cli::EntryUnit;
+use remem_eval::dataset::TextParts;
 use remem_eval::jsonl::read;
 
 const ENTRY: &str = r#"{"memory":"m","id":"e1","text":"The ferry leaves at nine.","at":"2026-03-01T08:00:00Z","session":"s1"}"#;
@@ -24,7 +24,7 @@ fn lines_are_read() {
     let dataset = read(&lines.join("\n")).unwrap();
     assert_eq!(dataset.memories.len(), 2);
     assert_eq!(
-        dataset.memories[1].texts(Unit::Turn, Look::WHOLE)[0].text,
+        dataset.memories[1].texts(EntryUnit::Turn, TextParts::ALL)[0].text,
         "The ferry leaves at nine."
     );
     let one = &dataset.questions[0];
@@ -38,7 +38,7 @@ fn lines_are_read() {
         ),
         (1, &["e1".to_owned()][..], "times", true)
     );
-    assert_eq!(one.evidence(Unit::Session), ["s1"]);
+    assert_eq!(one.evidence(EntryUnit::Session), ["s1"]);
     assert_eq!((other.category.as_str(), other.answerable), ("-", false));
     assert!(!dataset.has_sessions(), "one entry is of none");
 }

@@ -1,27 +1,27 @@
 //! A dataset that is split into its sessions.
 
 use remem_core::Timestamp;
-use remem_eval::dataset::{Dataset, Item, Memory, Question};
-use remem_eval::judged::{Apart, elsewhere};
+use remem_eval::dataset::{Dataset, DatasetMemory, DatasetTurn, EvalQuestion};
+use remem_eval::judged_answers::{SplitDataset, directed_at_other_memory};
 
-fn item(id: &str, session: &str) -> Item {
+fn item(id: &str, session: &str) -> DatasetTurn {
     let said = id.to_owned();
     let session = session.to_owned();
-    Item {
+    DatasetTurn {
         id: id.to_owned(),
         at: Timestamp(0),
         session,
-        said,
+        text: said,
         speaker: None,
         caption: None,
         day: None,
     }
 }
 
-fn question(memory: usize, evidence: &str) -> Question {
+fn question(memory: usize, evidence: &str) -> EvalQuestion {
     let evidence = vec![evidence.to_owned()];
     let sessions = Vec::new();
-    Question {
+    EvalQuestion {
         memory,
         text: String::new(),
         evidence,
@@ -35,10 +35,10 @@ fn question(memory: usize, evidence: &str) -> Question {
 #[test]
 fn sessions_become_memories_and_questions_follow_their_evidence() {
     let memories = vec![
-        Memory {
+        DatasetMemory {
             entries: vec![item("a", "s1"), item("b", "s1"), item("c", "s2")],
         },
-        Memory {
+        DatasetMemory {
             entries: vec![item("a", "s1"), item("d", "s2"), item("e", "s3")],
         },
     ];
@@ -53,7 +53,7 @@ fn sessions_become_memories_and_questions_follow_their_evidence() {
         questions,
         skipped: 0,
     };
-    let apart = Apart::new(&whole);
+    let apart = SplitDataset::new(&whole);
     let sizes: Vec<usize> = apart
         .dataset
         .memories
@@ -72,18 +72,18 @@ fn sessions_become_memories_and_questions_follow_their_evidence() {
     );
     assert_eq!(
         (0..5)
-            .map(|session| apart.whole(session))
+            .map(|session| apart.original_memory(session))
             .collect::<Vec<_>>(),
         [0, 0, 1, 1, 1]
     );
     assert_eq!(
         (0..5)
-            .map(|session| apart.other(session))
+            .map(|session| apart.session_of_next_memory(session))
             .collect::<Vec<_>>(),
         [2, 3, 0, 1, 0],
         "always of the other memory"
     );
-    let away = elsewhere(&whole.questions, |memory| 1 - memory);
+    let away = directed_at_other_memory(&whole.questions, |memory| 1 - memory);
     assert!(
         away.iter()
             .zip(&whole.questions)

@@ -1,7 +1,7 @@
 //! A small made-up conversation, and the errors for malformed ones.
 
-use remem_eval::cli::Unit;
-use remem_eval::dataset::Look;
+use remem_eval::cli::EntryUnit;
+use remem_eval::dataset::TextParts;
 use remem_eval::locomo::{ids, read};
 use serde_json::{Value, json};
 
@@ -58,11 +58,14 @@ fn a_conversation_is_read() {
         .collect();
     assert_eq!(at[1], "2023-05-08T13:56:30.000Z");
     assert_eq!(
-        memory.entries[3].text(Look::WHOLE),
+        memory.entries[3].text(TextParts::ALL),
         "Omar: My beans are up. [shares rows of beans] (1 June 2023)"
     );
-    assert_eq!(memory.entries[3].text(Look::PLAIN), "My beans are up.");
-    let sessions = memory.texts(Unit::Session, Look::WHOLE);
+    assert_eq!(
+        memory.entries[3].text(TextParts::SPEECH_ONLY),
+        "My beans are up."
+    );
+    let sessions = memory.texts(EntryUnit::Session, TextParts::ALL);
     assert_eq!(sessions.len(), 2);
     assert_eq!(
         (sessions[0].id.as_str(), sessions[0].text.as_str()),
@@ -79,7 +82,7 @@ fn evidence_is_what_is_there() {
     assert_eq!((dataset.questions.len(), dataset.skipped), (3, 2));
     assert_eq!(dataset.questions[0].evidence, ["D1:2", "D2:1"]);
     assert_eq!(
-        dataset.questions[0].evidence(Unit::Session),
+        dataset.questions[0].evidence(EntryUnit::Session),
         ["session_1", "session_2"]
     );
     assert_eq!(dataset.questions[1].evidence, ["D2:2"]);

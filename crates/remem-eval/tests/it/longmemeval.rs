@@ -1,7 +1,7 @@
 //! Small made-up haystacks, and the errors for malformed ones.
 
-use remem_eval::cli::Unit;
-use remem_eval::dataset::Look;
+use remem_eval::cli::EntryUnit;
+use remem_eval::dataset::TextParts;
 use remem_eval::longmemeval::read;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn sample(id: &str) -> Value {
 fn haystacks_are_read() {
     let dataset = read(&json!([sample("q1"), sample("q2_abs")]).to_string()).unwrap();
     assert_eq!((dataset.memories.len(), dataset.skipped), (2, 0));
-    let texts = dataset.memories[0].texts(Unit::Turn, Look::WHOLE);
+    let texts = dataset.memories[0].texts(EntryUnit::Turn, TextParts::ALL);
     assert_eq!(
         (texts[2].id.as_str(), texts[2].text.as_str()),
         ("s-4:0", "user: My cat Pip is ill. (21 May 2023)")
@@ -32,7 +32,10 @@ fn haystacks_are_read() {
     let one = &dataset.questions[0];
     let other = &dataset.questions[1];
     assert_eq!(
-        (one.evidence(Unit::Turn), one.evidence(Unit::Session)),
+        (
+            one.evidence(EntryUnit::Turn),
+            one.evidence(EntryUnit::Session)
+        ),
         (&["s-4:0".to_owned()][..], &["s-4".to_owned()][..])
     );
     assert_eq!(

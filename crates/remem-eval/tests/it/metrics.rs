@@ -1,7 +1,7 @@
 //! Scores, worked out by hand and within their bounds.
 
 use proptest::prelude::*;
-use remem_eval::metrics::{Scores, judge, mean, percentile};
+use remem_eval::metrics::{Scores, mean, percentile, score};
 
 fn ids(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
@@ -15,7 +15,7 @@ fn near(a: f64, b: f64) -> bool {
 fn figures_worked_out_by_hand() {
     // Found: the second and the sixth position; c is missing.
     let found = ["x", "a", "y", "z", "w", "b", "v"];
-    let scores = judge(&found, &ids("a b c"), 10);
+    let scores = score(&found, &ids("a b c"), 10);
     assert!(
         near(scores.recall_few, 1.0 / 3.0) && near(scores.recall, 2.0 / 3.0),
         "{scores:?}"
@@ -25,7 +25,7 @@ fn figures_worked_out_by_hand() {
     let gained = 0.630_929_753_571_457_4 + 0.356_207_187_108_022_2;
     let best = 2.130_929_753_571_457_4;
     assert!(near(scores.ndcg, gained / best), "{scores:?}");
-    let all = judge(&["b", "a"], &ids("a b"), 10);
+    let all = score(&["b", "a"], &ids("a b"), 10);
     assert_eq!(
         all,
         Scores {
@@ -41,17 +41,17 @@ fn figures_worked_out_by_hand() {
 
 #[test]
 fn what_comes_after_the_kth_does_not_count() {
-    let scores = judge(&["x", "y", "a"], &ids("a"), 2);
+    let scores = score(&["x", "y", "a"], &ids("a"), 2);
     assert_eq!(scores, Scores::default());
-    assert_eq!(judge(&["x", "y", "a"], &ids("a"), 3).recall, 1.0);
+    assert_eq!(score(&["x", "y", "a"], &ids("a"), 3).recall, 1.0);
     // With room for two, two of three are the best there can be.
-    assert!(near(judge(&["a", "b"], &ids("a b c"), 2).ndcg, 1.0));
+    assert!(near(score(&["a", "b"], &ids("a b c"), 2).ndcg, 1.0));
 }
 
 #[test]
 fn means_and_percentiles() {
-    let one = judge(&["a"], &ids("a"), 5);
-    let other = judge(&["x"], &ids("a"), 5);
+    let one = score(&["a"], &ids("a"), 5);
+    let other = score(&["x"], &ids("a"), 5);
     let (means, count) = mean([one, other].iter()).unwrap();
     assert_eq!((means.recall, means.mrr, count), (0.5, 0.5, 2));
     assert!(mean([].iter()).is_none());
@@ -68,11 +68,11 @@ proptest! {
     fn figures_are_shares(found in prop::collection::vec("[a-f]", 0..12), evidence in prop::collection::btree_set("[a-f]", 1..4), k in 1..12_usize) {
         let found: Vec<&str> = found.iter().map(String::as_str).collect();
         let evidence: Vec<String> = evidence.into_iter().collect();
-        let Scores { recall_few, recall, all, any, ndcg, mrr } = judge(&found, &evidence, k);
+        let Scores { recall_few, recall, all, any, ndcg, mrr } = score(&found, &evidence, k);
         for share in [recall_few, recall, all, any, ndcg, mrr] {
             prop_assert!((0.0..=1.0 + 1e-9).contains(&share));
         }
         prop_assert!(all <= recall && recall <= any && recall_few <= recall && mrr <= any);
-        prop_assert!(judge(&found, &evidence, k + 1).recall >= recall);
+        prop_assert!(score(&found, &evidence, k + 1).recall >= recall);
     }
 }

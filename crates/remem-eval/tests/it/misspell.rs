@@ -1,12 +1,12 @@
 //! Questions with a misspelt word.
 
-use remem_eval::dataset::Question;
-use remem_eval::misspell::{misspelt, without};
+use remem_eval::dataset::EvalQuestion;
+use remem_eval::misspell::{with_misspelling, without_longest_word};
 
-fn question(text: &str) -> Question {
+fn question(text: &str) -> EvalQuestion {
     let evidence = Vec::new();
     let sessions = Vec::new();
-    Question {
+    EvalQuestion {
         memory: 0,
         text: text.to_owned(),
         evidence,
@@ -20,16 +20,16 @@ fn question(text: &str) -> Question {
 #[test]
 fn the_longest_word_has_a_slip() {
     let asked = vec![question("When did Melanie paint it?"); 4];
-    let texts: Vec<String> = misspelt(&asked)
+    let texts: Vec<String> = with_misspelling(&asked)
         .into_iter()
         .map(|question| question.text)
         .collect();
     let expected = ["Melnie", "Melaanie", "Melbnie", "Mealnie"]
         .map(|name| format!("When did {name} paint it?"));
     assert_eq!(texts, expected);
-    assert_eq!(without(&asked)[0].text, "When did  paint it?");
+    assert_eq!(without_longest_word(&asked)[0].text, "When did  paint it?");
     assert_eq!(
-        misspelt(&[question("Is it é 12345?")])[0].text,
+        with_misspelling(&[question("Is it é 12345?")])[0].text,
         "Is it é 12345?",
         "nothing is long enough"
     );

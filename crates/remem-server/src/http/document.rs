@@ -6,8 +6,8 @@ mod values;
 
 use remem_core::admission::SUBJECTS_MAX;
 use remem_core::webhook::EVENTS_MAX;
-use remem_core::{Permission, Policy, objects, sabotage};
-use remem_engine::proposals::SOURCES_MAX;
+use remem_core::{Permission, Policy, sabotage, strict_json};
+use remem_engine::proposals::SOURCE_RUNS_MAX;
 use remem_engine::runs::TAGS_MAX;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use utoipa::openapi::path::{Operation, Parameter, ParameterIn, PathItem};
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response};
 
 /// The document as clients need it: valid, with every answer described and every value bounded.
-pub(super) fn complete(mut document: OpenApi, policy: &Policy) -> Value {
+pub(super) fn with_error_responses(mut document: OpenApi, policy: &Policy) -> Value {
     let paths = std::mem::take(&mut document.paths.paths);
     document.paths.paths = paths
         .into_iter()
@@ -24,7 +24,7 @@ pub(super) fn complete(mut document: OpenApi, policy: &Policy) -> Value {
                 plain(&template),
                 sabotage!(
                     "refusals-are-not-in-the-document",
-                    with_refusals(item),
+                    with_refusals_of_item(item),
                     item
                 ),
             )
@@ -102,7 +102,7 @@ fn items_max(schema: &str, field: &str, policy: &Policy) -> Option<usize> {
         ("RunCreate", "tags") => TAGS_MAX,
         (_, "subjects") => SUBJECTS_MAX,
         ("KeyCreate", "scopes") => Permission::ALL.len(),
-        ("ProposalSubmit", "sourceRunIds") => SOURCES_MAX,
+        ("ProposalSubmit", "sourceRunIds") => SOURCE_RUNS_MAX,
         ("TraceCreate", "tools") => policy.trace_tools_max,
         ("WebhookRegister", "events") => EVENTS_MAX,
         _ => return None,
@@ -121,7 +121,7 @@ fn bound_requests(document: &mut Value, policy: &Policy) {
         let Some(body) = operation.pointer_mut("/requestBody/content") else {
             continue;
         };
-        references(body, &mut wanted);
+        collect_references(body, &mut wanted);
         for content in body
             .as_object_mut()
             .into_iter()
@@ -146,19 +146,22 @@ fn bound_requests(document: &mut Value, policy: &Policy) {
             let limit = items_max(&name, field, policy);
             sabotage!("bounds-are-not-in-the-document", bound(inner, limit));
         }
-        references(schema, &mut wanted);
+        collect_references(schema, &mut wanted);
     }
 }
 
 /// The names of the schemas that a part of the document refers to.
-fn references(part: &Value, found: &mut Vec<String>) {
+fn collect_references(part: &Value, found: &mut Vec<String>) {
     match part {
         Value::Object(map) => {
             let name = map.get("$ref").and_then(Value::as_str);
             found.extend(name.and_then(|name| name.rsplit('/').next().map(str::to_owned)));
-            map.values().for_each(|inner| references(inner, found));
+            map.values()
+                .for_each(|inner| collect_references(inner, found));
         }
-        Value::Array(items) => items.iter().for_each(|inner| references(inner, found)),
+        Value::Array(items) => items
+            .iter()
+            .for_each(|inner| collect_references(inner, found)),
         _ => {}
     }
 }
@@ -169,18 +172,18 @@ fn bound(schema: &mut Value, items_max: Option<usize>) {
         let choices = choices.into_iter().flatten();
         choices.for_each(|one| bound(one, items_max));
     }
-    if is_of(schema, "array")
+    if is_of_type(schema, "array")
         && let Some(limit) = items_max
     {
         schema["maxItems"] = json!(limit);
     }
-    if is_of(schema, "object") && schema.get("properties").is_none() {
-        schema["maxProperties"] = json!(objects::ITEMS_MAX);
+    if is_of_type(schema, "object") && schema.get("properties").is_none() {
+        schema["maxProperties"] = json!(strict_json::ITEMS_MAX);
     }
 }
 
 /// Whether a value of this schema can be of that type.
-fn is_of(schema: &Value, kind: &str) -> bool {
+fn is_of_type(schema: &Value, kind: &str) -> bool {
     match &schema["type"] {
         Value::String(one) => one == kind,
         Value::Array(many) => many.iter().any(|one| one == kind),
@@ -193,7 +196,7 @@ fn plain(template: &str) -> String {
     template.replace("{*", "{")
 }
 
-fn with_refusals(mut item: PathItem) -> PathItem {
+fn with_refusals_of_item(mut item: PathItem) -> PathItem {
     for (operation, writes) in [
         (&mut item.get, false),
         (&mut item.put, true),

@@ -1,8 +1,8 @@
 //! Endpoints of the entries of a memory: put, put many, import, get, list and delete.
 
-use super::extract::{IdempotencyKey, JsonBody, Params, Ref, RefAndId};
-use super::{Answer, json, written};
-use crate::door::{Door, EngineDoor, Include, Written};
+use super::extract::{IdempotencyKey, JsonBody, PathParam, PathParamPair, QueryParams};
+use super::{HandlerResult, json_response, write_response};
+use crate::api::{Include, LocalApi, MemoryApi, WriteAnswer};
 use axum::http::StatusCode;
 use remem_wire::entry::{Deleted, EntryAnswer, EntryBeside};
 use remem_wire::memory::{
@@ -35,21 +35,21 @@ fn entry_answer(beside: EntryBeside, include: Include) -> EntryAnswer {
     request_body = PutEntry,
     responses((status = 201, body = EntryAnswer), (status = 409, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn put_entry(
-    api: EngineDoor,
-    Ref(r): Ref,
+    api: LocalApi,
+    PathParam(r): PathParam,
     key: IdempotencyKey,
-    Params(query): Params<PutQuery>,
+    QueryParams(query): QueryParams<PutQuery>,
     JsonBody(body): JsonBody<PutEntry>,
-) -> Answer {
+) -> HandlerResult {
     let include = Include::parse(query.include.as_deref())?;
-    let Written {
+    let WriteAnswer {
         value,
         revision,
         replayed,
     } = api.put(&r, body, key.0.as_deref()).await?;
-    written(
+    write_response(
         StatusCode::CREATED,
-        Written {
+        WriteAnswer {
             value: entry_answer(value, include),
             revision,
             replayed,
@@ -63,17 +63,17 @@ pub(super) async fn put_entry(
     request_body = PutMany,
     responses((status = 201, body = PutManyAnswer), (status = 409, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn put_entries(
-    api: EngineDoor,
-    Ref(r): Ref,
+    api: LocalApi,
+    PathParam(r): PathParam,
     key: IdempotencyKey,
-    Params(query): Params<PutQuery>,
+    QueryParams(query): QueryParams<PutQuery>,
     JsonBody(body): JsonBody<PutMany>,
-) -> Answer {
+) -> HandlerResult {
     let include = Include::parse(query.include.as_deref())?;
     let mut stored = api.put_many(&r, body, key.0.as_deref()).await?;
     stored.value.metadata.retain(|_, _| include.metadata);
     stored.value.facets.retain(|_, _| include.facets);
-    written(StatusCode::CREATED, stored)
+    write_response(StatusCode::CREATED, stored)
 }
 
 /// Stores entries under the ids that they had elsewhere. An id that is or was ever in use is
@@ -82,22 +82,22 @@ pub(super) async fn put_entries(
     params(("memoryRef" = String, Path)), request_body = ImportRequest,
     responses((status = 200, body = ImportAnswer), (status = 403, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn import_entries(
-    api: EngineDoor,
-    Ref(r): Ref,
+    api: LocalApi,
+    PathParam(r): PathParam,
     JsonBody(body): JsonBody<ImportRequest>,
-) -> Answer {
-    written(StatusCode::OK, api.import(&r, body).await?)
+) -> HandlerResult {
+    write_response(StatusCode::OK, api.import(&r, body).await?)
 }
 
 /// Lists the entries of a memory, newest first, or those that fit a budget of tokens.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/entries", tag = "entries",
     params(("memoryRef" = String, Path), ListQuery), responses((status = 200, body = EntryList)))]
 pub(super) async fn list_entries(
-    api: EngineDoor,
-    Ref(r): Ref,
-    Params(query): Params<ListQuery>,
-) -> Answer {
-    json(StatusCode::OK, &api.list(&r, query).await?)
+    api: LocalApi,
+    PathParam(r): PathParam,
+    QueryParams(query): QueryParams<ListQuery>,
+) -> HandlerResult {
+    json_response(StatusCode::OK, &api.list(&r, query).await?)
 }
 
 /// Returns one entry of a memory.
@@ -105,12 +105,12 @@ pub(super) async fn list_entries(
     params(("memoryRef" = String, Path), ("id" = String, Path), GetQuery),
     responses((status = 200, body = EntryAnswer), (status = 404, body = ErrorBody)))]
 pub(super) async fn get_entry(
-    api: EngineDoor,
-    RefAndId(r, id): RefAndId,
-    Params(query): Params<GetQuery>,
-) -> Answer {
+    api: LocalApi,
+    PathParamPair(r, id): PathParamPair,
+    QueryParams(query): QueryParams<GetQuery>,
+) -> HandlerResult {
     let include = Include::parse(query.include.as_deref())?;
-    json(
+    json_response(
         StatusCode::OK,
         &entry_answer(api.get(&r, &id, query).await?, include),
     )
@@ -121,11 +121,11 @@ pub(super) async fn get_entry(
     params(("memoryRef" = String, Path), ("id" = String, Path), ReadQuery),
     responses((status = 200, body = EntryMetadata), (status = 404, body = ErrorBody)))]
 pub(super) async fn get_metadata(
-    api: EngineDoor,
-    RefAndId(r, id): RefAndId,
-    Params(query): Params<ReadQuery>,
-) -> Answer {
-    json(StatusCode::OK, &api.metadata(&r, &id, query).await?)
+    api: LocalApi,
+    PathParamPair(r, id): PathParamPair,
+    QueryParams(query): QueryParams<ReadQuery>,
+) -> HandlerResult {
+    json_response(StatusCode::OK, &api.metadata(&r, &id, query).await?)
 }
 
 /// Deletes an entry: its text is erased, and its id is never used again. The text is held instead
@@ -136,15 +136,15 @@ pub(super) async fn get_metadata(
               (status = 200, body = Deleted, description = "Gone, its text held: an action rests on it"),
               (status = 404, body = ErrorBody)))]
 pub(super) async fn delete_entry(
-    api: EngineDoor,
-    RefAndId(r, id): RefAndId,
+    api: LocalApi,
+    PathParamPair(r, id): PathParamPair,
     key: IdempotencyKey,
-) -> Answer {
+) -> HandlerResult {
     let deleted = api.delete(&r, &id, key.0.as_deref()).await?;
     let status = if deleted.value.held {
         StatusCode::OK
     } else {
         StatusCode::NO_CONTENT
     };
-    written(status, deleted)
+    write_response(status, deleted)
 }

@@ -1,9 +1,9 @@
 //! The endpoint of the event feed: a JSON page, or, for `Accept: text/event-stream`, a stream that
 //! resumes after `Last-Event-ID`.
 
-use super::extract::Params;
-use super::{Answer, App, Fail, json, stream};
-use crate::door::{Door, EngineDoor, problem};
+use super::extract::QueryParams;
+use super::{App, HandlerError, HandlerResult, json_response, stream};
+use crate::api::{LocalApi, MemoryApi, engine_problem};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::Event as Frame;
@@ -19,34 +19,36 @@ use remem_wire::{ErrorBody, EventDoc, EventPage, Problem};
               (status = 429, body = ErrorBody)))]
 pub(super) async fn events(
     State(app): State<App>,
-    api: EngineDoor,
+    api: LocalApi,
     headers: HeaderMap,
-    Params(query): Params<EventsQuery>,
-) -> Answer {
+    QueryParams(query): QueryParams<EventsQuery>,
+) -> HandlerResult {
     let wants = headers
         .get(header::ACCEPT)
         .and_then(|v| v.to_str().ok())
         .unwrap_or_default();
     if !wants.contains("text/event-stream") {
-        return json(StatusCode::OK, &api.events(query).await?);
+        return json_response(StatusCode::OK, &api.events(query).await?);
     }
     let resume = headers
         .get("last-event-id")
         .and_then(|v| v.to_str().ok())
         .map(str::to_owned);
-    let after = api.position(resume.or(query.after).as_deref()).await?;
-    let feed = api
-        .engine
-        .feed(&api.caller, after)
-        .await
-        .map_err(|error| match problem(error) {
-            Problem::TooManyFeeds { .. } => Problem::TooManyFeeds {
-                limit: app.engine.policy().feeds_max as u64,
-            },
-            other => other,
-        });
-    Ok(stream::answer(
-        feed.map_err(Fail::from)?,
+    let after = api
+        .event_position(resume.or(query.after).as_deref())
+        .await?;
+    let feed =
+        api.engine
+            .feed(&api.caller, after)
+            .await
+            .map_err(|error| match engine_problem(error) {
+                Problem::TooManyFeeds { .. } => Problem::TooManyFeeds {
+                    limit: app.engine.policy().feeds_max as u64,
+                },
+                other => other,
+            });
+    Ok(stream::event_stream_response(
+        feed.map_err(HandlerError::from)?,
         app.stopping,
         frame,
     ))

@@ -1,32 +1,32 @@
 //! Extractors for the parts of a request: key, path, query and body. Every refusal uses the common
 //! error envelope and echoes nothing that the client sent.
 
-use super::{App, Fail, authenticate};
-use crate::door::EngineDoor;
+use super::{App, HandlerError, authenticate};
+use crate::api::LocalApi;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::{HeaderMap, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use remem_core::{Policy, objects};
+use remem_core::{Policy, strict_json};
 use remem_wire::error::query_hint;
 use remem_wire::{Failure, IDEMPOTENCY_HEADER, Problem};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-impl FromRequestParts<App> for EngineDoor {
-    type Rejection = Fail;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<EngineDoor, Fail> {
+impl FromRequestParts<App> for LocalApi {
+    type Rejection = HandlerError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<LocalApi, HandlerError> {
         Ok(authenticate(app, &parts.headers).await?)
     }
 }
 
 /// The one parameter of a path, such as a memoryRef or an id. Bytes that are not UTF-8 become a
 /// name that is malformed and therefore unknown.
-pub(crate) struct Ref(pub String);
+pub(crate) struct PathParam(pub String);
 
 /// The two parameters of a path, such as a memoryRef and the id of an entry.
-pub(crate) struct RefAndId(pub String, pub String);
+pub(crate) struct PathParamPair(pub String, pub String);
 
 const MALFORMED: &str = "\u{1}";
 
@@ -39,40 +39,46 @@ fn part(text: String) -> String {
     text
 }
 
-impl FromRequestParts<App> for Ref {
-    type Rejection = Fail;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Ref, Fail> {
+impl FromRequestParts<App> for PathParam {
+    type Rejection = HandlerError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<PathParam, HandlerError> {
         let path: Result<Path<String>, PathRejection> = Path::from_request_parts(parts, app).await;
-        Ok(Ref(path.map_or_else(
+        Ok(PathParam(path.map_or_else(
             |_| MALFORMED.to_owned(),
             |Path(memory_ref)| part(memory_ref),
         )))
     }
 }
 
-impl FromRequestParts<App> for RefAndId {
-    type Rejection = Fail;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<RefAndId, Fail> {
+impl FromRequestParts<App> for PathParamPair {
+    type Rejection = HandlerError;
+    async fn from_request_parts(
+        parts: &mut Parts,
+        app: &App,
+    ) -> Result<PathParamPair, HandlerError> {
         let path: Result<Path<(String, String)>, PathRejection> =
             Path::from_request_parts(parts, app).await;
         let Path((memory_ref, id)) =
             path.unwrap_or_else(|_| Path((MALFORMED.to_owned(), MALFORMED.to_owned())));
-        Ok(RefAndId(part(memory_ref), part(id)))
+        Ok(PathParamPair(part(memory_ref), part(id)))
     }
 }
 
 /// The parameters of the query string.
-pub(crate) struct Params<T>(pub T);
+pub(crate) struct QueryParams<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
-    type Rejection = Fail;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Params<T>, Fail> {
+impl<T: DeserializeOwned> FromRequestParts<App> for QueryParams<T> {
+    type Rejection = HandlerError;
+    async fn from_request_parts(
+        parts: &mut Parts,
+        app: &App,
+    ) -> Result<QueryParams<T>, HandlerError> {
         if parts.uri.query().is_some_and(|query| query.contains("%00")) {
             let hint = "a parameter holds a NUL character".to_owned();
             return Err(Problem::MalformedQuery { hint }.into());
         }
         match Query::from_request_parts(parts, app).await {
-            Ok(Query(value)) => Ok(Params(value)),
+            Ok(Query(value)) => Ok(QueryParams(value)),
             Err(rejection) => Err(Problem::MalformedQuery {
                 hint: query_hint(&rejection.body_text()),
             }
@@ -85,8 +91,11 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
 pub(crate) struct IdempotencyKey(pub Option<String>);
 
 impl FromRequestParts<App> for IdempotencyKey {
-    type Rejection = Fail;
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<IdempotencyKey, Fail> {
+    type Rejection = HandlerError;
+    async fn from_request_parts(
+        parts: &mut Parts,
+        _: &App,
+    ) -> Result<IdempotencyKey, HandlerError> {
         let rule = "must be visible ASCII";
         let unreadable = Problem::Rejected(remem_core::Rejection::Invalid {
             field: "Idempotency-Key",
@@ -109,13 +118,13 @@ impl FromRequestParts<App> for IdempotencyKey {
 pub(crate) struct JsonBody<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
-    type Rejection = Fail;
-    async fn from_request(request: Request, app: &App) -> Result<JsonBody<T>, Fail> {
+    type Rejection = HandlerError;
+    async fn from_request(request: Request, app: &App) -> Result<JsonBody<T>, HandlerError> {
         if !is_json(request.headers()) {
             return Err(Problem::UnsupportedMediaType.into());
         }
         let bytes = read_body(request, app.engine.policy()).await?;
-        let value = objects::from_slice(&bytes).map_err(Problem::from)?;
+        let value = strict_json::from_slice(&bytes).map_err(Problem::from)?;
         Ok(JsonBody(value))
     }
 }
@@ -124,8 +133,8 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
 pub(crate) struct OptionalBody<T>(pub T);
 
 impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
-    type Rejection = Fail;
-    async fn from_request(request: Request, app: &App) -> Result<OptionalBody<T>, Fail> {
+    type Rejection = HandlerError;
+    async fn from_request(request: Request, app: &App) -> Result<OptionalBody<T>, HandlerError> {
         if !is_json(request.headers()) {
             return Err(Problem::UnsupportedMediaType.into());
         }
@@ -133,7 +142,7 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
         if bytes.is_empty() {
             return Ok(OptionalBody(T::default()));
         }
-        let value = objects::from_slice(&bytes).map_err(Problem::from)?;
+        let value = strict_json::from_slice(&bytes).map_err(Problem::from)?;
         Ok(OptionalBody(value))
     }
 }

@@ -1,9 +1,9 @@
 //! Endpoints of forgetting and provenance: forget, erasure reports, lineage, archives, and undoing
 //! what a model wrote.
 
-use super::extract::{JsonBody, Params, Ref, RefAndId};
-use super::{Answer, json, no_store};
-use crate::door::{EngineDoor, ForgetDoor, fail};
+use super::extract::{JsonBody, PathParam, PathParamPair, QueryParams};
+use super::{HandlerResult, json_response, no_store};
+use crate::api::{ForgetApi, LocalApi, engine_failure};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use remem_wire::ErrorBody;
@@ -15,22 +15,28 @@ use remem_wire::forget::{
 /// erased for good.
 #[utoipa::path(post, path = "/v1/host/remembrancer/forget", tag = "forget", request_body = ForgetRequest,
     responses((status = 200, body = ForgetAnswer), (status = 422, body = ErrorBody)))]
-pub(super) async fn forget(api: EngineDoor, JsonBody(body): JsonBody<ForgetRequest>) -> Answer {
-    json(StatusCode::OK, &api.forget(body).await?)
+pub(super) async fn forget(
+    api: LocalApi,
+    JsonBody(body): JsonBody<ForgetRequest>,
+) -> HandlerResult {
+    json_response(StatusCode::OK, &api.forget(body).await?)
 }
 
 /// Lists the erasure reports, oldest first, and the public key that verifies them.
 #[utoipa::path(get, path = "/v1/host/remembrancer/erasures", tag = "forget", params(ErasuresQuery),
     responses((status = 200, body = ErasureList)))]
-pub(super) async fn list_erasures(api: EngineDoor, Params(query): Params<ErasuresQuery>) -> Answer {
-    json(StatusCode::OK, &api.erasures(query).await?)
+pub(super) async fn list_erasures(
+    api: LocalApi,
+    QueryParams(query): QueryParams<ErasuresQuery>,
+) -> HandlerResult {
+    json_response(StatusCode::OK, &api.erasures(query).await?)
 }
 
 /// Returns one erasure report with its signature.
 #[utoipa::path(get, path = "/v1/host/remembrancer/erasures/{id}", tag = "forget", params(("id" = String, Path)),
     responses((status = 200, body = Object), (status = 404, body = ErrorBody)))]
-pub(super) async fn get_erasure(api: EngineDoor, Ref(id): Ref) -> Answer {
-    json(StatusCode::OK, &api.erasure(&id).await?)
+pub(super) async fn get_erasure(api: LocalApi, PathParam(id): PathParam) -> HandlerResult {
+    json_response(StatusCode::OK, &api.erasure(&id).await?)
 }
 
 /// Returns the entries that an entry was made from and those that were made from it, one step each
@@ -38,22 +44,28 @@ pub(super) async fn get_erasure(api: EngineDoor, Ref(id): Ref) -> Answer {
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/entries/{id}/lineage", tag = "entries",
     params(("memoryRef" = String, Path), ("id" = String, Path)),
     responses((status = 200, body = EntryLineage), (status = 404, body = ErrorBody)))]
-pub(super) async fn get_lineage(api: EngineDoor, RefAndId(r, id): RefAndId) -> Answer {
-    json(StatusCode::OK, &api.lineage(&r, &id).await?)
+pub(super) async fn get_lineage(
+    api: LocalApi,
+    PathParamPair(r, id): PathParamPair,
+) -> HandlerResult {
+    json_response(StatusCode::OK, &api.lineage(&r, &id).await?)
 }
 
 /// Lists the archives that distillations of a memory wrote, oldest first.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/archives", tag = "memory",
     params(("memoryRef" = String, Path)), responses((status = 200, body = ArchiveList)))]
-pub(super) async fn list_archives(api: EngineDoor, Ref(r): Ref) -> Answer {
-    json(StatusCode::OK, &api.archives(&r).await?)
+pub(super) async fn list_archives(api: LocalApi, PathParam(r): PathParam) -> HandlerResult {
+    json_response(StatusCode::OK, &api.archives(&r).await?)
 }
 
 /// Returns an archive, byte for byte as it was written.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/archives/{sha256}", tag = "memory",
     params(("memoryRef" = String, Path), ("sha256" = String, Path, description = "The digest of its bytes, hexadecimal")),
     responses((status = 200, body = Object), (status = 404, body = ErrorBody), (status = 410, body = ErrorBody)))]
-pub(super) async fn get_archive(api: EngineDoor, RefAndId(r, sha256): RefAndId) -> Answer {
+pub(super) async fn get_archive(
+    api: LocalApi,
+    PathParamPair(r, sha256): PathParamPair,
+) -> HandlerResult {
     let bytes = api.archive(&r, &sha256).await?;
     let mut response = bytes.into_response();
     let headers = response.headers_mut();
@@ -72,13 +84,13 @@ pub(super) async fn get_archive(api: EngineDoor, RefAndId(r, sha256): RefAndId) 
 /// text of its archive.
 #[utoipa::path(post, path = "/v1/host/remembrancer/model-calls/{id}/undo", tag = "forget", params(("id" = String, Path)),
     responses((status = 200, body = Undone), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
-pub(super) async fn undo_rewrite(api: EngineDoor, Ref(id): Ref) -> Answer {
+pub(super) async fn undo_rewrite(api: LocalApi, PathParam(id): PathParam) -> HandlerResult {
     let entry = api
         .engine
         .undo_rewrite(&api.caller, &id)
         .await
-        .map_err(fail)?;
-    json(
+        .map_err(engine_failure)?;
+    json_response(
         StatusCode::OK,
         &Undone {
             entry_id: entry.as_str().to_owned(),

@@ -1,8 +1,8 @@
 //! Endpoints of keys: the caller's own identity, create, list, change and revoke.
 
-use super::extract::{JsonBody, Params};
-use super::{Answer, json};
-use crate::door::{Door, EngineDoor};
+use super::extract::{JsonBody, QueryParams};
+use super::{HandlerResult, json_response};
+use crate::api::{LocalApi, MemoryApi};
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
@@ -13,23 +13,29 @@ use remem_wire::admin::{KeyChange, KeyCreate, KeyCreated, KeyInfo, KeyList, Tena
 /// scope.
 #[utoipa::path(get, path = "/v1/host/remembrancer/whoami", tag = "administration",
     responses((status = 200, body = Whoami)))]
-pub(super) async fn whoami(api: EngineDoor) -> Answer {
-    json(StatusCode::OK, &api.whoami().await?)
+pub(super) async fn whoami(api: LocalApi) -> HandlerResult {
+    json_response(StatusCode::OK, &api.whoami().await?)
 }
 
 /// Creates a key: for the caller's own tenant with keys:manage, for any tenant with host:admin. A
 /// key never has more rights than its creator's.
 #[utoipa::path(post, path = "/v1/host/remembrancer/keys", tag = "administration", request_body = KeyCreate,
     responses((status = 201, body = KeyCreated), (status = 403, body = ErrorBody), (status = 422, body = ErrorBody)))]
-pub(super) async fn create_key(api: EngineDoor, JsonBody(body): JsonBody<KeyCreate>) -> Answer {
-    json(StatusCode::CREATED, &api.create_key(body).await?)
+pub(super) async fn create_key(
+    api: LocalApi,
+    JsonBody(body): JsonBody<KeyCreate>,
+) -> HandlerResult {
+    json_response(StatusCode::CREATED, &api.create_key(body).await?)
 }
 
 /// Lists the records of a tenant's keys, without the keys themselves.
 #[utoipa::path(get, path = "/v1/host/remembrancer/keys", tag = "administration", params(TenantQuery),
     responses((status = 200, body = KeyList), (status = 403, body = ErrorBody)))]
-pub(super) async fn list_keys(api: EngineDoor, Params(query): Params<TenantQuery>) -> Answer {
-    json(StatusCode::OK, &api.keys(query).await?)
+pub(super) async fn list_keys(
+    api: LocalApi,
+    QueryParams(query): QueryParams<TenantQuery>,
+) -> HandlerResult {
+    json_response(StatusCode::OK, &api.keys(query).await?)
 }
 
 /// Changes the highest trust that a key may vouch for: down, or up to that of the caller's own key.
@@ -38,22 +44,22 @@ pub(super) async fn list_keys(api: EngineDoor, Params(query): Params<TenantQuery
     params(("id" = String, Path), TenantQuery), request_body = KeyChange,
     responses((status = 200, body = KeyInfo), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(super) async fn change_key(
-    api: EngineDoor,
+    api: LocalApi,
     Path(id): Path<String>,
-    Params(query): Params<TenantQuery>,
+    QueryParams(query): QueryParams<TenantQuery>,
     JsonBody(body): JsonBody<KeyChange>,
-) -> Answer {
-    json(StatusCode::OK, &api.change_key(query, &id, body).await?)
+) -> HandlerResult {
+    json_response(StatusCode::OK, &api.change_key(query, &id, body).await?)
 }
 
 /// Revokes a key with immediate effect.
 #[utoipa::path(delete, path = "/v1/host/remembrancer/keys/{id}", tag = "administration",
     params(("id" = String, Path), TenantQuery), responses((status = 204), (status = 404, body = ErrorBody)))]
 pub(super) async fn revoke_key(
-    api: EngineDoor,
+    api: LocalApi,
     Path(id): Path<String>,
-    Params(query): Params<TenantQuery>,
-) -> Answer {
+    QueryParams(query): QueryParams<TenantQuery>,
+) -> HandlerResult {
     api.revoke_key(query, &id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -1,7 +1,7 @@
 //! The middleware that every request passes: it measures, logs the route (never the path or the
 //! body), sets the deadline, and turns panics into error responses.
 
-use super::{render, version};
+use super::{error_response, version};
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, Version, header};
@@ -21,14 +21,14 @@ pub(crate) struct RequestDeadline(pub tokio::time::Instant);
 
 /// Wraps a router in the middleware. `limit` is the time after its arrival in which a request may
 /// wait for storage.
-pub(super) fn wrap(router: Router, limit: Duration) -> Router {
+pub(super) fn with_layers(router: Router, limit: Duration) -> Router {
     // The route is known only inside the router, so `observe` is placed within, like a
     // `route_layer`, and the guard against panics outside.
     router
         .layer(from_fn_with_state(limit, set_deadline))
         .layer(from_fn(version::negotiate))
         .layer(from_fn(observe))
-        .layer(CatchPanicLayer::custom(panicked))
+        .layer(CatchPanicLayer::custom(panic_response))
 }
 
 /// Runs a request under its deadline. The body of a stream is read after its handler has returned,
@@ -44,9 +44,9 @@ async fn set_deadline(State(limit): State<Duration>, mut request: Request, next:
     deadline::within(at, next.run(request)).await
 }
 
-fn panicked(_: Box<dyn Any + Send>) -> Response {
+fn panic_response(_: Box<dyn Any + Send>) -> Response {
     // The panic hook has logged the place. The payload may hold content, so it is dropped.
-    render(Problem::Internal.into())
+    error_response(Problem::Internal.into())
 }
 
 /// Returns the method as the label of a metric and as text of the log. Unknown methods share one
@@ -64,11 +64,11 @@ fn method_label(method: &Method) -> &'static str {
 
 /// Adds the check that a request names exactly one host. It is applied only to requests that came
 /// over a connection.
-pub(crate) fn with_one_host(router: Router) -> Router {
-    router.layer(from_fn(one_host))
+pub(crate) fn with_host_check(router: Router) -> Router {
+    router.layer(from_fn(require_one_host))
 }
 
-async fn one_host(request: Request, next: Next) -> Response {
+async fn require_one_host(request: Request, next: Next) -> Response {
     let hosts = request.headers().get_all(header::HOST).iter().count();
     let host_required = request.version() == Version::HTTP_11;
     if sabotage!(
@@ -76,7 +76,7 @@ async fn one_host(request: Request, next: Next) -> Response {
         hosts > 1 || host_required && hosts == 0,
         false
     ) {
-        return render(Problem::MalformedHost.into());
+        return error_response(Problem::MalformedHost.into());
     }
     next.run(request).await
 }

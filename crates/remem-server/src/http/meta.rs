@@ -1,6 +1,6 @@
 //! Endpoints about the host itself: the two public documents, health, readiness and metrics.
 
-use super::{Answer, App, authenticate, document, json};
+use super::{App, HandlerResult, authenticate, document, json_response};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -10,23 +10,23 @@ use remem_wire::{Problem, discovery};
 use serde_json::json as value;
 
 /// The discovery and OpenAPI documents, rendered once: they change only with the process.
-pub(super) struct Documents {
-    discovery: Document,
-    openapi: Document,
+pub(super) struct PublicDocuments {
+    discovery: RenderedDocument,
+    openapi: RenderedDocument,
 }
 
-struct Document {
+struct RenderedDocument {
     text: String,
     etag: String,
 }
 
-impl Document {
-    fn new(text: String) -> Document {
+impl RenderedDocument {
+    fn new(text: String) -> RenderedDocument {
         let etag = format!("\"{}\"", &blake3::hash(text.as_bytes()).to_hex()[..32]);
-        Document { text, etag }
+        RenderedDocument { text, etag }
     }
 
-    fn answer(&self, headers: &HeaderMap) -> Response {
+    fn respond(&self, headers: &HeaderMap) -> Response {
         let known = headers
             .get(header::IF_NONE_MATCH)
             .and_then(|v| v.to_str().ok())
@@ -53,24 +53,24 @@ impl Document {
     }
 }
 
-impl Documents {
+impl PublicDocuments {
     /// Renders both documents. `fixtures` are the ids of the workflows that are built into the
     /// host.
     pub fn new(
         engine: &Engine,
         openapi: utoipa::openapi::OpenApi,
         fixtures: &[String],
-    ) -> Documents {
+    ) -> PublicDocuments {
         let discovery = discovery::document(
             &engine.capabilities(),
             engine.policy(),
             fixtures,
             engine.activation().as_str(),
         );
-        let openapi = document::complete(openapi, engine.policy()).to_string();
-        Documents {
-            discovery: Document::new(discovery.to_string()),
-            openapi: Document::new(openapi),
+        let openapi = document::with_error_responses(openapi, engine.policy()).to_string();
+        PublicDocuments {
+            discovery: RenderedDocument::new(discovery.to_string()),
+            openapi: RenderedDocument::new(openapi),
         }
     }
 }
@@ -79,20 +79,20 @@ impl Documents {
 #[utoipa::path(get, path = "/.well-known/openwop", tag = "host", security(()),
     responses((status = 200, body = Object), (status = 304), (status = 406, body = remem_wire::ErrorBody)))]
 pub(super) async fn discovery(State(app): State<App>, headers: HeaderMap) -> Response {
-    app.documents.discovery.answer(&headers)
+    app.documents.discovery.respond(&headers)
 }
 
 /// Returns this OpenAPI document.
 #[utoipa::path(get, path = "/v1/openapi.json", tag = "host", security(()),
     responses((status = 200, body = Object), (status = 304)))]
 pub(super) async fn openapi(State(app): State<App>, headers: HeaderMap) -> Response {
-    app.documents.openapi.answer(&headers)
+    app.documents.openapi.respond(&headers)
 }
 
 /// Reports that the process is alive.
 #[utoipa::path(get, path = "/health", tag = "host", security(()), responses((status = 200, body = Object)))]
-pub(super) async fn health() -> Answer {
-    json(
+pub(super) async fn health() -> HandlerResult {
+    json_response(
         StatusCode::OK,
         &value!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}),
     )
@@ -101,15 +101,15 @@ pub(super) async fn health() -> Answer {
 /// Reports that the host serves: its storage answers, its passes work, and it is not stopping. If
 /// something fails for some tenants only, `degraded` is true and `failingTenants` counts them.
 #[utoipa::path(get, path = "/ready", tag = "host", security(()), responses((status = 200, body = Object), (status = 503, body = remem_wire::ErrorBody)))]
-pub(super) async fn ready(State(app): State<App>) -> Answer {
+pub(super) async fn ready(State(app): State<App>) -> HandlerResult {
     if *app.stopping.borrow() {
         return Err(Problem::Stopping.into());
     }
     if !app.engine.is_reachable().await {
         return Err(Problem::Unavailable.into());
     }
-    let failing = app.engine.failing();
-    if failing.everywhere {
+    let failing = app.engine.background_failures();
+    if failing.all_tenants {
         return Err(Problem::PassesFail.into());
     }
     let mut ready = value!({"status": "ready"});
@@ -117,14 +117,14 @@ pub(super) async fn ready(State(app): State<App>) -> Answer {
         ready["degraded"] = value!(true);
         ready["failingTenants"] = value!(failing.tenants);
     }
-    json(StatusCode::OK, &ready)
+    json_response(StatusCode::OK, &ready)
 }
 
 /// Returns Prometheus metrics. They cover the whole host, so they need host:admin unless the
 /// configuration makes them public.
 #[utoipa::path(get, path = "/metrics", tag = "host",
     responses((status = 200, content_type = "text/plain", body = String), (status = 404, body = remem_wire::ErrorBody)))]
-pub(super) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Answer {
+pub(super) async fn metrics(State(app): State<App>, headers: HeaderMap) -> HandlerResult {
     if !app.metrics_public {
         let api = authenticate(&app, &headers).await?;
         let needed = sabotage!(
@@ -132,7 +132,7 @@ pub(super) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Answe
             Permission::HostAdmin,
             Permission::MemoryAdmin
         );
-        if !api.caller.may(needed) {
+        if !api.caller.has_permission(needed) {
             return Err(Problem::Forbidden(needed).into());
         }
     }

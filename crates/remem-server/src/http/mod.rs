@@ -20,8 +20,8 @@ mod passes;
 mod proposals;
 mod run_events;
 mod runs;
+mod seam_commitments;
 mod seam_passes;
-mod seam_standing;
 mod seams;
 mod secrets;
 mod stream;
@@ -33,9 +33,9 @@ mod workshop;
 mod workspace;
 
 pub(crate) use extract::read_body;
-pub(crate) use layers::{RequestDeadline, with_one_host};
+pub(crate) use layers::{RequestDeadline, with_host_check};
 
-use crate::door::EngineDoor;
+use crate::api::LocalApi;
 use crate::mcp;
 use axum::Router;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -64,7 +64,7 @@ pub struct App {
     pub stopping: watch::Receiver<bool>,
     /// Names by which clients may reach MCP; any if there are none.
     pub mcp_hosts: Vec<String>,
-    documents: Arc<meta::Documents>,
+    documents: Arc<meta::PublicDocuments>,
 }
 
 impl App {
@@ -76,7 +76,11 @@ impl App {
         metrics_public: bool,
         stopping: watch::Receiver<bool>,
     ) -> App {
-        let documents = Arc::new(meta::Documents::new(&engine, api().1, &engine.fixtures()));
+        let documents = Arc::new(meta::PublicDocuments::new(
+            &engine,
+            documented_routes().1,
+            &engine.test_workflow_ids(),
+        ));
         App {
             engine,
             metrics,
@@ -103,7 +107,7 @@ impl App {
 struct ApiDocument;
 
 /// Returns the routes of all documented endpoints, and the OpenAPI document that describes them.
-fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
+fn documented_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
     let mut document = ApiDocument::openapi();
     let components = document.components.get_or_insert_default();
     let description = "An API key, or a JWT of the issuer that the host trusts, if it trusts one";
@@ -266,32 +270,32 @@ fn proposal_routes(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
 
 /// Builds the whole HTTP surface: documented endpoints, MCP, and test seams where they are enabled.
 pub fn router(app: App) -> Router {
-    let mut routes = api().0.merge(mcp::http::routes(&app));
-    if app.engine.has_seams() {
+    let mut routes = documented_routes().0.merge(mcp::http::routes(&app));
+    if app.engine.has_test_endpoints() {
         routes = routes
             .merge(seams::routes())
             .merge(proposals::seams())
             .merge(seam_passes::routes())
-            .merge(seam_standing::routes());
+            .merge(seam_commitments::routes());
     }
     let limit = Duration::from_millis(app.engine.policy().request_ms_max);
     let routes = routes
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(app);
-    layers::wrap(routes, limit)
+    layers::with_layers(routes, limit)
 }
 
 async fn not_found() -> Response {
-    render(Problem::NotFound("path").into())
+    error_response(Problem::NotFound("path").into())
 }
 
 async fn method_not_allowed() -> Response {
-    render(Problem::MethodNotAllowed.into())
+    error_response(Problem::MethodNotAllowed.into())
 }
 
 /// Renders a failed call as a response.
-pub(crate) fn render(failure: Failure) -> Response {
+pub(crate) fn error_response(failure: Failure) -> Response {
     let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = (status, axum::Json(failure.body)).into_response();
     let headers = response.headers_mut();
@@ -306,35 +310,35 @@ pub(crate) fn render(failure: Failure) -> Response {
 }
 
 /// The result of a handler: a response, or an error that renders as one.
-pub(crate) type Answer = Result<Response, Fail>;
+pub(crate) type HandlerResult = Result<Response, HandlerError>;
 
 /// A failed call as the error of a handler. `?` converts problems and failures into it.
-pub struct Fail(Failure);
+pub struct HandlerError(Failure);
 
-impl<E: Into<Failure>> From<E> for Fail {
-    fn from(error: E) -> Fail {
-        Fail(error.into())
+impl<E: Into<Failure>> From<E> for HandlerError {
+    fn from(error: E) -> HandlerError {
+        HandlerError(error.into())
     }
 }
 
-impl IntoResponse for Fail {
+impl IntoResponse for HandlerError {
     fn into_response(self) -> Response {
-        render(self.0)
+        error_response(self.0)
     }
 }
 
 /// Renders a value as a JSON response. Memory is private, so no cache on the way may store it.
-pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Answer {
+pub(crate) fn json_response<T: Serialize>(status: StatusCode, value: &T) -> HandlerResult {
     let mut response = (status, axum::Json(value)).into_response();
     no_store(response.headers_mut());
     Ok(response)
 }
 
 /// Renders the answer to a write, with the headers for its revision and for a replay.
-pub(crate) fn written<T: Serialize>(
+pub(crate) fn write_response<T: Serialize>(
     status: StatusCode,
-    written: crate::door::Written<T>,
-) -> Answer {
+    written: crate::api::WriteAnswer<T>,
+) -> HandlerResult {
     let mut response = if status == StatusCode::NO_CONTENT {
         status.into_response()
     } else {
@@ -356,7 +360,7 @@ pub(crate) fn no_store(headers: &mut HeaderMap) {
 }
 
 /// Authenticates the key or token of a request, and returns the memory API for its caller.
-pub(crate) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<EngineDoor, Failure> {
+pub(crate) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<LocalApi, Failure> {
     let text = headers
         .get(header::AUTHORIZATION)
         .and_then(|v| v.to_str().ok());
@@ -370,8 +374,8 @@ pub(crate) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Engin
         .engine
         .authenticate(key.trim())
         .await
-        .map_err(crate::door::denied)?;
-    Ok(EngineDoor {
+        .map_err(crate::api::authentication_problem)?;
+    Ok(LocalApi {
         engine: app.engine.clone(),
         caller,
     })

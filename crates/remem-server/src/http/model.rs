@@ -2,9 +2,9 @@
 //! here: a ledger row is written together with the change that the call led to, vectors by their
 //! pass.
 
-use super::extract::Params;
-use super::{Answer, json};
-use crate::door::{EngineDoor, RecallDoor, fail};
+use super::extract::QueryParams;
+use super::{HandlerResult, json_response};
+use crate::api::{LocalApi, RecallApi, engine_failure};
 use axum::http::StatusCode;
 use remem_engine::model::ModelCallInfo as Call;
 use remem_wire::ErrorBody;
@@ -60,16 +60,16 @@ fn evidence(value: &Value) -> Option<ModelEvidence> {
 #[utoipa::path(get, path = "/v1/host/remembrancer/model-calls", tag = "administration", params(ModelCallsQuery),
     responses((status = 200, body = ModelCallList)))]
 pub(super) async fn list_model_calls(
-    api: EngineDoor,
-    Params(query): Params<ModelCallsQuery>,
-) -> Answer {
+    api: LocalApi,
+    QueryParams(query): QueryParams<ModelCallsQuery>,
+) -> HandlerResult {
     let (calls, more) = api
         .engine
-        .model_calls(&api.caller, query.after.as_deref(), query.limit)
+        .list_model_calls(&api.caller, query.after.as_deref(), query.limit)
         .await
-        .map_err(fail)?;
+        .map_err(engine_failure)?;
     let next_after = calls.last().filter(|_| more).map(|last| last.id.clone());
-    json(
+    json_response(
         StatusCode::OK,
         &ModelCallList {
             model_calls: calls.into_iter().map(info).collect(),
@@ -82,6 +82,6 @@ pub(super) async fn list_model_calls(
 /// serves searches.
 #[utoipa::path(get, path = "/v1/host/remembrancer/embeddings", tag = "administration",
     responses((status = 200, body = EmbeddingStatus), (status = 403, body = ErrorBody)))]
-pub(super) async fn get_embeddings(api: EngineDoor) -> Answer {
-    json(StatusCode::OK, &api.embeddings().await?)
+pub(super) async fn get_embeddings(api: LocalApi) -> HandlerResult {
+    json_response(StatusCode::OK, &api.embeddings().await?)
 }

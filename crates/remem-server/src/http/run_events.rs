@@ -1,9 +1,9 @@
 //! Endpoints of the events of a run: JSON, a poll that waits, or, for `Accept: text/event-stream`,
 //! a stream that ends with the run.
 
-use super::extract::{Params, Ref};
-use super::{Answer, App, Fail, json, stream};
-use crate::door::{EngineDoor, fail, problem};
+use super::extract::{PathParam, QueryParams};
+use super::{App, HandlerError, HandlerResult, json_response, stream};
+use crate::api::{LocalApi, engine_failure, engine_problem};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::Event as Frame;
@@ -17,8 +17,8 @@ use std::time::Duration;
 const WAIT_SECONDS_MAX: u64 = 30;
 
 /// Renders events, and whether the run has ended, as JSON.
-fn events_response((events, is_complete): (Vec<Event>, bool)) -> Answer {
-    json(
+fn events_response((events, is_complete): (Vec<Event>, bool)) -> HandlerResult {
+    json_response(
         StatusCode::OK,
         &RunEvents {
             events: events.iter().filter_map(RunEventDoc::of).collect(),
@@ -40,11 +40,11 @@ fn next_sequence(last: Option<u64>) -> u64 {
               (status = 404, body = ErrorBody), (status = 429, body = ErrorBody)))]
 pub(super) async fn run_events(
     State(app): State<App>,
-    api: EngineDoor,
-    Ref(id): Ref,
+    api: LocalApi,
+    PathParam(id): PathParam,
     headers: HeaderMap,
-    Params(query): Params<RunEventsQuery>,
-) -> Answer {
+    QueryParams(query): QueryParams<RunEventsQuery>,
+) -> HandlerResult {
     let wants = headers
         .get(header::ACCEPT)
         .and_then(|v| v.to_str().ok())
@@ -54,7 +54,7 @@ pub(super) async fn run_events(
             api.engine
                 .run_events(&api.caller, &id, next_sequence(query.last_sequence))
                 .await
-                .map_err(fail)?,
+                .map_err(engine_failure)?,
         );
     }
     // What is no number is none of our ids, and says nothing.
@@ -72,14 +72,14 @@ pub(super) async fn run_events(
             next_sequence(resume.or(query.last_sequence)),
         )
         .await;
-    let feed = feed.map_err(|error| match problem(error) {
+    let feed = feed.map_err(|error| match engine_problem(error) {
         Problem::TooManyFeeds { .. } => Problem::TooManyFeeds {
             limit: app.engine.policy().feeds_max as u64,
         },
         other => other,
     });
-    Ok(stream::answer(
-        feed.map_err(Fail::from)?,
+    Ok(stream::event_stream_response(
+        feed.map_err(HandlerError::from)?,
         app.stopping,
         frame,
     ))
@@ -89,16 +89,20 @@ pub(super) async fn run_events(
 #[utoipa::path(get, path = "/v1/runs/{runId}/events/poll", tag = "runs", params(("runId" = String, Path), RunEventsQuery),
     responses((status = 200, body = RunEvents), (status = 404, body = ErrorBody)))]
 pub(super) async fn poll_run(
-    api: EngineDoor,
-    Ref(id): Ref,
-    Params(query): Params<RunEventsQuery>,
-) -> Answer {
+    api: LocalApi,
+    PathParam(id): PathParam,
+    QueryParams(query): QueryParams<RunEventsQuery>,
+) -> HandlerResult {
     let wait = Duration::from_secs(query.timeout.unwrap_or(0).min(WAIT_SECONDS_MAX));
     let from = next_sequence(query.last_sequence);
     let poll = api.engine.poll_run(&api.caller, &id, from, wait);
     // The deadline of a request bounds its wait for storage, not the wait that the caller asked
     // for.
-    events_response(deadline::extended(wait, poll).await.map_err(fail)?)
+    events_response(
+        deadline::with_extra_time(wait, poll)
+            .await
+            .map_err(engine_failure)?,
+    )
 }
 
 fn frame(event: &Event) -> Option<Frame> {

@@ -1,13 +1,13 @@
 //! Endpoints of runs, as OpenWOP defines them: start, get, fork and cancel. Their events are in
 //! `run_events`.
 
-use super::extract::{IdempotencyKey, JsonBody, OptionalBody, Ref, RefAndId};
-use super::{Answer, json};
-use crate::door::{EngineDoor, fail};
+use super::extract::{IdempotencyKey, JsonBody, OptionalBody, PathParam, PathParamPair};
+use super::{HandlerResult, json_response};
+use crate::api::{LocalApi, engine_failure};
 use axum::http::{HeaderValue, StatusCode};
 use remem_core::redact::SecretValue;
 use remem_core::run::ForkMode;
-use remem_engine::runs::{Fork, NewRun};
+use remem_engine::runs::{ForkRequest, NewRun};
 use remem_wire::run::{
     RunCancel, RunCreate, RunCreated, RunFork, RunForked, RunSnapshot, RunStatusAnswer,
 };
@@ -19,7 +19,7 @@ fn events_url(id: &str) -> String {
 }
 
 /// Adds the header of a repeated answer if `replayed` is true.
-fn with_replay_header(replayed: bool, mut response: axum::response::Response) -> Answer {
+fn with_replay_header(replayed: bool, mut response: axum::response::Response) -> HandlerResult {
     if replayed {
         response
             .headers_mut()
@@ -54,10 +54,10 @@ fn take_secrets(configurable: &mut Map<String, Value>) -> Result<Vec<SecretValue
 #[utoipa::path(post, path = "/v1/runs", tag = "runs", params(("Idempotency-Key" = Option<String>, Header)), request_body = RunCreate,
     responses((status = 201, body = RunCreated), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(super) async fn create_run(
-    api: EngineDoor,
+    api: LocalApi,
     key: IdempotencyKey,
     JsonBody(body): JsonBody<RunCreate>,
-) -> Answer {
+) -> HandlerResult {
     if body.callback_url.is_some() {
         return Err(Problem::NotProvided {
             what: "callbackUrl: register a webhook instead",
@@ -85,7 +85,7 @@ pub(super) async fn create_run(
         .engine
         .create_run(&api.caller, new, key.0.as_deref())
         .await
-        .map_err(fail)?;
+        .map_err(engine_failure)?;
     let id = started.run.id.as_str();
     let created = RunCreated {
         run_id: id.to_owned(),
@@ -93,15 +93,22 @@ pub(super) async fn create_run(
         events_url: events_url(id),
         status_url: format!("/v1/runs/{id}"),
     };
-    with_replay_header(started.replayed, json(StatusCode::CREATED, &created)?)
+    with_replay_header(
+        started.replayed,
+        json_response(StatusCode::CREATED, &created)?,
+    )
 }
 
 /// Returns the state of a run.
 #[utoipa::path(get, path = "/v1/runs/{runId}", tag = "runs", params(("runId" = String, Path)),
     responses((status = 200, body = RunSnapshot), (status = 404, body = ErrorBody)))]
-pub(super) async fn get_run(api: EngineDoor, Ref(id): Ref) -> Answer {
-    let run = api.engine.run(&api.caller, &id).await.map_err(fail)?;
-    json(
+pub(super) async fn get_run(api: LocalApi, PathParam(id): PathParam) -> HandlerResult {
+    let run = api
+        .engine
+        .get_run(&api.caller, &id)
+        .await
+        .map_err(engine_failure)?;
+    json_response(
         StatusCode::OK,
         &RunSnapshot::new(api.caller.tenant().as_str(), run.id.as_str(), run.state),
     )
@@ -112,11 +119,11 @@ pub(super) async fn get_run(api: EngineDoor, Ref(id): Ref) -> Answer {
     params(("runId" = String, Path), ("Idempotency-Key" = Option<String>, Header)), request_body = RunFork,
     responses((status = 201, body = RunForked), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn fork_run(
-    api: EngineDoor,
-    Ref(target): Ref,
+    api: LocalApi,
+    PathParam(target): PathParam,
     key: IdempotencyKey,
     JsonBody(body): JsonBody<RunFork>,
-) -> Answer {
+) -> HandlerResult {
     let id = target
         .strip_suffix(":fork")
         .ok_or(Problem::NotFound("run"))?;
@@ -132,7 +139,7 @@ pub(super) async fn fork_run(
         )
         .into());
     }
-    let fork = Fork {
+    let fork = ForkRequest {
         mode: body.mode,
         from_seq: body.from_seq,
         overlay: body.run_options_overlay,
@@ -141,7 +148,7 @@ pub(super) async fn fork_run(
         .engine
         .fork_run(&api.caller, id, fork, key.0.as_deref())
         .await
-        .map_err(fail)?;
+        .map_err(engine_failure)?;
     let answer = RunForked {
         run_id: forked.run.id.as_str().to_owned(),
         source_run_id: forked.source.run_id,
@@ -150,24 +157,27 @@ pub(super) async fn fork_run(
         status: forked.run.state.status.as_str().to_owned(),
         events_url: events_url(forked.run.id.as_str()),
     };
-    with_replay_header(forked.replayed, json(StatusCode::CREATED, &answer)?)
+    with_replay_header(
+        forked.replayed,
+        json_response(StatusCode::CREATED, &answer)?,
+    )
 }
 
 /// Cancels a run. The reason in the body is accepted but not stored.
 #[utoipa::path(post, path = "/v1/runs/{runId}/cancel", tag = "runs", params(("runId" = String, Path)), request_body = RunCancel,
     responses((status = 200, body = RunStatusAnswer), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(super) async fn cancel_run(
-    api: EngineDoor,
-    Ref(id): Ref,
+    api: LocalApi,
+    PathParam(id): PathParam,
     OptionalBody(_reason): OptionalBody<RunCancel>,
-) -> Answer {
+) -> HandlerResult {
     let run = api
         .engine
         .cancel_run(&api.caller, &id)
         .await
-        .map_err(fail)?;
+        .map_err(engine_failure)?;
     let status = run.state.status.as_str().to_owned();
-    json(
+    json_response(
         StatusCode::OK,
         &RunStatusAnswer {
             run_id: run.id.as_str().to_owned(),
@@ -179,7 +189,13 @@ pub(super) async fn cancel_run(
 /// Answers 404: this host stores no artifacts of runs.
 #[utoipa::path(get, path = "/v1/runs/{runId}/artifacts/{artifactId}", tag = "runs",
     params(("runId" = String, Path), ("artifactId" = String, Path)), responses((status = 404, body = ErrorBody)))]
-pub(super) async fn get_artifact(api: EngineDoor, RefAndId(id, _): RefAndId) -> Answer {
-    api.engine.run(&api.caller, &id).await.map_err(fail)?;
+pub(super) async fn get_artifact(
+    api: LocalApi,
+    PathParamPair(id, _): PathParamPair,
+) -> HandlerResult {
+    api.engine
+        .get_run(&api.caller, &id)
+        .await
+        .map_err(engine_failure)?;
     Err(Problem::NotFound("run").into())
 }

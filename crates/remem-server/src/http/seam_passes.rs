@@ -2,8 +2,8 @@
 //! other seams; each runs the ordinary pass over a memory that the check names.
 
 use super::extract::JsonBody;
-use super::{Answer, App, json};
-use crate::door::{EngineDoor, fail};
+use super::{App, HandlerResult, json_response};
+use crate::api::{LocalApi, engine_failure};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
@@ -25,17 +25,19 @@ pub(super) fn routes() -> Router<App> {
 
 /// Checks that the caller may run passes. This comes before any entry is planted, so that a caller
 /// without the right leaves nothing behind.
-fn require_admin(api: &EngineDoor) -> Result<(), Failure> {
+fn require_admin(api: &LocalApi) -> Result<(), Failure> {
     sabotage!(
         "seams-plant-before-they-ask",
-        api.caller.require(Permission::MemoryAdmin).map_err(fail),
+        api.caller
+            .require(Permission::MemoryAdmin)
+            .map_err(engine_failure),
         Ok(())
     )
 }
 
 /// Runs a pass over a memory and waits for its end.
-async fn run(
-    api: &EngineDoor,
+async fn run_pass(
+    api: &LocalApi,
     pass: &str,
     memory_ref: &str,
     options: Value,
@@ -49,7 +51,7 @@ async fn run(
     let options = options.as_object().cloned().unwrap_or_default();
     let done = api
         .engine
-        .work_now(
+        .run_job_and_wait(
             api.caller.tenant(),
             pass,
             Some(&memory_ref),
@@ -63,7 +65,7 @@ async fn run(
 fn refused(error: WorkError) -> Failure {
     match error {
         WorkError::Refused { code, details } => Problem::WorkRefused { code, details }.into(),
-        WorkError::Failed(error) => fail(error),
+        WorkError::Failed(error) => engine_failure(error),
         WorkError::Stopped(_) => Problem::Busy.into(),
     }
 }
@@ -74,14 +76,14 @@ fn text<'a>(map: &'a Map<String, Value>, name: &str) -> &'a str {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Compact {
+struct CompactRequest {
     memory_ref: String,
 }
 
 /// Compacts all entries of a memory; 204 if there are fewer than two.
-async fn compact(api: EngineDoor, JsonBody(body): JsonBody<Compact>) -> Answer {
+async fn compact(api: LocalApi, JsonBody(body): JsonBody<CompactRequest>) -> HandlerResult {
     require_admin(&api)?;
-    let report = run(
+    let report = run_pass(
         &api,
         "compact",
         &body.memory_ref,
@@ -105,9 +107,9 @@ async fn compact(api: EngineDoor, JsonBody(body): JsonBody<Compact>) -> Answer {
         .engine
         .get(&api.caller, &body.memory_ref, id, None)
         .await
-        .map_err(fail)?
+        .map_err(engine_failure)?
         .ok_or(Problem::NotFound("pass"))?;
-    json(
+    json_response(
         StatusCode::OK,
         &value!({"type": "memory.compacted", "payload": payload, "outputContent": entry.content}),
     )
@@ -115,21 +117,21 @@ async fn compact(api: EngineDoor, JsonBody(body): JsonBody<Compact>) -> Answer {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Consolidate {
+struct ConsolidateRequest {
     memory_ref: String,
     #[serde(default)]
     include_secret_canary: bool,
 }
 
 /// Consolidates a memory; an empty memory is given duplicates to merge first.
-async fn consolidate(api: EngineDoor, JsonBody(body): JsonBody<Consolidate>) -> Answer {
+async fn consolidate(api: LocalApi, JsonBody(body): JsonBody<ConsolidateRequest>) -> HandlerResult {
     require_admin(&api)?;
     let canary = api.engine.canary().unwrap_or_default();
     if api
         .engine
-        .planted(&api.caller, &body.memory_ref)
+        .count_planted(&api.caller, &body.memory_ref)
         .await
-        .map_err(fail)?
+        .map_err(engine_failure)?
         == 0
     {
         let mut texts = vec![
@@ -143,20 +145,20 @@ async fn consolidate(api: EngineDoor, JsonBody(body): JsonBody<Consolidate>) -> 
             ));
         }
         api.engine
-            .plant(&api.caller, &body.memory_ref, &texts)
+            .plant_entries(&api.caller, &body.memory_ref, &texts)
             .await
-            .map_err(fail)?;
+            .map_err(engine_failure)?;
     }
-    let report = run(&api, "consolidate", &body.memory_ref, value!({})).await?;
+    let report = run_pass(&api, "consolidate", &body.memory_ref, value!({})).await?;
     let input = report.detail.get("inputCount");
     let output = report.detail.get("outputCount");
     let event = value!({"memoryRef": body.memory_ref, "inputCount": input, "outputCount": output, "trigger": "on-demand"});
     let leaked = api
         .engine
-        .shows(&api.caller, &body.memory_ref, &canary)
+        .contains_text(&api.caller, &body.memory_ref, &canary)
         .await
-        .map_err(fail)?;
-    json(
+        .map_err(engine_failure)?;
+    json_response(
         StatusCode::OK,
         &value!({"event": event, "secretLeaked": leaked}),
     )
@@ -164,7 +166,7 @@ async fn consolidate(api: EngineDoor, JsonBody(body): JsonBody<Consolidate>) -> 
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Distill {
+struct DistillRequest {
     memory_ref: String,
     token_budget: Option<u64>,
     sources: Option<Vec<Value>>,
@@ -174,7 +176,7 @@ struct Distill {
 }
 
 /// Returns the texts that a check gives, or twelve of the host's own.
-fn texts(given: Option<Vec<Value>>) -> Vec<String> {
+fn given_texts(given: Option<Vec<Value>>) -> Vec<String> {
     let text = |value: Value| match value {
         Value::String(text) => Some(text),
         Value::Object(map) => map
@@ -198,10 +200,10 @@ fn texts(given: Option<Vec<Value>>) -> Vec<String> {
 
 /// Distils exactly the texts of a check. The index is always written; `indexEmitted: false` only
 /// leaves it out of the answer.
-async fn distill(api: EngineDoor, JsonBody(body): JsonBody<Distill>) -> Answer {
+async fn distill(api: LocalApi, JsonBody(body): JsonBody<DistillRequest>) -> HandlerResult {
     require_admin(&api)?;
     let canary = api.engine.canary().unwrap_or_default();
-    let mut texts = texts(body.sources);
+    let mut texts = given_texts(body.sources);
     if body.include_secret_canary {
         texts.push(format!(
             "The rehearsal used the key {canary} for the gateway."
@@ -210,9 +212,9 @@ async fn distill(api: EngineDoor, JsonBody(body): JsonBody<Distill>) -> Answer {
     texts.sort(); // the same sources in another order are the same sources
     let (engine, caller) = (&api.engine, &api.caller);
     let set = engine
-        .plant(caller, &body.memory_ref, &texts)
+        .plant_entries(caller, &body.memory_ref, &texts)
         .await
-        .map_err(fail)?;
+        .map_err(engine_failure)?;
     let report = engine
         .distill_planted(caller, &body.memory_ref, &set, body.token_budget)
         .await
@@ -220,9 +222,9 @@ async fn distill(api: EngineDoor, JsonBody(body): JsonBody<Distill>) -> Answer {
     let mut leaked = false;
     for canary in canaries(&texts).iter().chain([&canary]) {
         leaked |= engine
-            .shows(caller, &body.memory_ref, canary)
+            .contains_text(caller, &body.memory_ref, canary)
             .await
-            .map_err(fail)?;
+            .map_err(engine_failure)?;
     }
     let detail = &report.detail;
     let updated = body.index_emitted != Some(false);
@@ -238,5 +240,5 @@ async fn distill(api: EngineDoor, JsonBody(body): JsonBody<Distill>) -> Answer {
     if updated {
         answer["indexFile"] = value!("MEMORY-INDEX.json");
     }
-    json(StatusCode::OK, &answer)
+    json_response(StatusCode::OK, &answer)
 }

@@ -2,15 +2,15 @@
 //! `--enable-test-seams`; each one uses the same operations as any other request, with the caller's
 //! own key.
 
-use super::extract::{JsonBody, Params, Ref};
-use super::{Answer, App, json};
-use crate::door::{Door, EngineDoor, fail};
+use super::extract::{JsonBody, PathParam, QueryParams};
+use super::{App, HandlerResult, json_response};
+use crate::api::{LocalApi, MemoryApi, engine_failure};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use remem_core::{Permission, ShapePolicy, TenantId};
 use remem_engine::runs::NewRun;
-use remem_engine::workspace::Conditions;
+use remem_engine::workspace::WriteConditions;
 use remem_engine::{Caller, Engine};
 use remem_wire::memory::{ImportRequest, ListQuery};
 use remem_wire::run::{RunEventDoc, RunSnapshot};
@@ -28,20 +28,20 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/host/sample/identity/owned-run", get(owned_run))
         .route(
             "/v1/host/sample/identity/cross-workspace-read",
-            post(foreign_read),
+            post(cross_tenant_read),
         )
         .route("/v1/host/sample/test/runs/{runId}/events", get(run_events))
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Seed {
+struct SeedRequest {
     memory_ref: String,
     entries: Vec<ImportEntry>,
 }
 
 /// Imports entries under the ids that the check gives.
-async fn seed(api: EngineDoor, JsonBody(seed): JsonBody<Seed>) -> Answer {
+async fn seed(api: LocalApi, JsonBody(seed): JsonBody<SeedRequest>) -> HandlerResult {
     let ids: Vec<String> = seed.entries.iter().map(|entry| entry.id.clone()).collect();
     api.import(
         &seed.memory_ref,
@@ -50,7 +50,7 @@ async fn seed(api: EngineDoor, JsonBody(seed): JsonBody<Seed>) -> Answer {
         },
     )
     .await?;
-    json(StatusCode::CREATED, &value!({"plantedIds": ids}))
+    json_response(StatusCode::CREATED, &value!({"plantedIds": ids}))
 }
 
 #[derive(Deserialize)]
@@ -59,8 +59,12 @@ struct ListLimit {
 }
 
 /// Lists the entries of a memory.
-async fn list(api: EngineDoor, Ref(memory_ref): Ref, Params(query): Params<ListLimit>) -> Answer {
-    json(
+async fn list(
+    api: LocalApi,
+    PathParam(memory_ref): PathParam,
+    QueryParams(query): QueryParams<ListLimit>,
+) -> HandlerResult {
+    json_response(
         StatusCode::OK,
         &api.list(
             &memory_ref,
@@ -84,10 +88,10 @@ struct WorkspaceOp {
 
 /// Performs a file operation in a workspace that the request names without proof of access. Each
 /// named workspace is therefore a tenant of its own, which no key can reach.
-async fn workspace(api: EngineDoor, JsonBody(op): JsonBody<WorkspaceOp>) -> Answer {
+async fn workspace(api: LocalApi, JsonBody(op): JsonBody<WorkspaceOp>) -> HandlerResult {
     api.caller
         .require(Permission::WorkspaceWrite)
-        .map_err(fail)?;
+        .map_err(engine_failure)?;
     let caller = sandbox(&api.engine, &format!("{}.{}", op.tenant, op.workspace)).await?;
     let engine = &api.engine;
     let path = op.path.unwrap_or_default();
@@ -95,40 +99,43 @@ async fn workspace(api: EngineDoor, JsonBody(op): JsonBody<WorkspaceOp>) -> Answ
         "put" => {
             let content = op.content.unwrap_or_default();
             let file = engine
-                .put_file(&caller, &path, &content, None, Conditions::default())
+                .put_file(&caller, &path, &content, None, WriteConditions::default())
                 .await
-                .map_err(fail)?;
-            json(
+                .map_err(engine_failure)?;
+            json_response(
                 StatusCode::OK,
                 &value!({"path": file.path, "version": file.version}),
             )
         }
         "get" => {
             let file = engine
-                .file(&caller, &path, None)
+                .get_file(&caller, &path, None)
                 .await
-                .map_err(fail)?
+                .map_err(engine_failure)?
                 .ok_or(Problem::NotFound("path"))?;
-            json(
+            json_response(
                 StatusCode::OK,
                 &value!({"path": file.path, "version": file.version, "content": file.content}),
             )
         }
         "list" => {
-            let files = engine.files(&caller, "").await.map_err(fail)?;
+            let files = engine
+                .list_files(&caller, "")
+                .await
+                .map_err(engine_failure)?;
             let files: Vec<Value> = files
                 .into_iter()
                 .map(|file| value!({"path": file.path, "version": file.version}))
                 .collect();
-            json(StatusCode::OK, &value!({"files": files}))
+            json_response(StatusCode::OK, &value!({"files": files}))
         }
         "delete" => {
             let deleted = engine
-                .delete_file(&caller, &path, Conditions::default())
+                .delete_file(&caller, &path, WriteConditions::default())
                 .await
-                .map_err(fail)?;
+                .map_err(engine_failure)?;
             if deleted {
-                json(StatusCode::OK, &value!({"deleted": true}))
+                json_response(StatusCode::OK, &value!({"deleted": true}))
             } else {
                 Err(Problem::NotFound("path").into())
             }
@@ -145,13 +152,13 @@ async fn sandbox(engine: &Engine, name: &str) -> Result<Caller, Failure> {
         engine
             .ensure_tenant(tenant.clone(), ShapePolicy::default())
             .await
-            .map_err(fail)?;
+            .map_err(engine_failure)?;
     }
-    engine.local_caller(&tenant).await.map_err(fail)
+    engine.local_caller(&tenant).await.map_err(engine_failure)
 }
 
 /// Starts a run for the caller and waits up to 5 s for its end.
-async fn own_run(api: &EngineDoor) -> Result<RunSnapshot, Failure> {
+async fn own_run(api: &LocalApi) -> Result<RunSnapshot, Failure> {
     let new = NewRun {
         workflow_id: "conformance-noop".to_owned(),
         ..NewRun::default()
@@ -160,7 +167,7 @@ async fn own_run(api: &EngineDoor) -> Result<RunSnapshot, Failure> {
         .engine
         .create_run(&api.caller, new, None)
         .await
-        .map_err(fail)?
+        .map_err(engine_failure)?
         .run;
     let _ = api
         .engine
@@ -174,16 +181,20 @@ async fn own_run(api: &EngineDoor) -> Result<RunSnapshot, Failure> {
 }
 
 /// Returns a run of the caller's own.
-async fn owned_run(api: EngineDoor) -> Answer {
-    json(StatusCode::OK, &own_run(&api).await?)
+async fn owned_run(api: LocalApi) -> HandlerResult {
+    json_response(StatusCode::OK, &own_run(&api).await?)
 }
 
 /// Reads a run of the caller's as a caller of another tenant, which must not find it.
-async fn foreign_read(api: EngineDoor) -> Answer {
+async fn cross_tenant_read(api: LocalApi) -> HandlerResult {
     let run = own_run(&api).await?;
     let stranger = sandbox(&api.engine, "stranger").await?;
-    let found = api.engine.run(&stranger, &run.run_id).await.map_err(fail)?;
-    json(
+    let found = api
+        .engine
+        .get_run(&stranger, &run.run_id)
+        .await
+        .map_err(engine_failure)?;
+    json_response(
         StatusCode::OK,
         &RunSnapshot::new(stranger.tenant().as_str(), found.id.as_str(), found.state),
     )
@@ -191,7 +202,7 @@ async fn foreign_read(api: EngineDoor) -> Answer {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Dispatch {
+struct DispatchRequest {
     task: Option<Value>,
     validate_handoff: Option<bool>,
     available_tools: Option<Vec<String>>,
@@ -199,10 +210,10 @@ struct Dispatch {
 
 /// Starts a run of an agent, waits for its end, and returns its events.
 async fn dispatch(
-    api: EngineDoor,
-    Ref(agent_id): Ref,
-    JsonBody(body): JsonBody<Dispatch>,
-) -> Answer {
+    api: LocalApi,
+    PathParam(agent_id): PathParam,
+    JsonBody(body): JsonBody<DispatchRequest>,
+) -> HandlerResult {
     if body.validate_handoff == Some(true) {
         return Err(Problem::NotProvided {
             what: "validation of handoffs",
@@ -221,7 +232,7 @@ async fn dispatch(
         .engine
         .create_run(&api.caller, new, None)
         .await
-        .map_err(fail)?
+        .map_err(engine_failure)?
         .run;
     let mut events = Vec::new();
     let mut complete = false;
@@ -231,7 +242,7 @@ async fn dispatch(
             .engine
             .poll_run(&api.caller, run.id.as_str(), events.len() as u64, wait)
             .await
-            .map_err(fail)?;
+            .map_err(engine_failure)?;
         if more.is_empty() && !ended {
             break;
         }
@@ -240,16 +251,16 @@ async fn dispatch(
     }
     let state = api
         .engine
-        .run(&api.caller, run.id.as_str())
+        .get_run(&api.caller, run.id.as_str())
         .await
-        .map_err(fail)?
+        .map_err(engine_failure)?
         .state;
     let events: Vec<Value> = events
         .iter()
         .filter_map(RunEventDoc::of)
         .filter_map(|doc| agent_event(&doc, &agent_id))
         .collect();
-    json(
+    json_response(
         StatusCode::OK,
         &value!({"runId": run.id.as_str(), "status": state.status.as_str(), "events": events}),
     )
@@ -268,15 +279,15 @@ struct EventTypeQuery {
 
 /// Returns a run's events, or only those of one type.
 async fn run_events(
-    api: EngineDoor,
-    Ref(id): Ref,
-    Params(query): Params<EventTypeQuery>,
-) -> Answer {
+    api: LocalApi,
+    PathParam(id): PathParam,
+    QueryParams(query): QueryParams<EventTypeQuery>,
+) -> HandlerResult {
     let (events, _) = api
         .engine
         .run_events(&api.caller, &id, 0)
         .await
-        .map_err(fail)?;
+        .map_err(engine_failure)?;
     let wanted = |doc: &RunEventDoc| query.r#type.as_ref().is_none_or(|kind| *kind == doc.r#type);
     let events: Vec<RunEventDoc> = events
         .iter()
@@ -285,5 +296,5 @@ async fn run_events(
         .collect();
     let mut answer = Map::new();
     answer.insert("events".to_owned(), value!(events));
-    json(StatusCode::OK, &answer)
+    json_response(StatusCode::OK, &answer)
 }

@@ -8,7 +8,7 @@ use axum::response::sse::{Event as Frame, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream, StreamExt};
 use remem_core::Event;
-use remem_engine::feed::Feed;
+use remem_engine::feed::EventFeed;
 use remem_engine::runs::RunFeed;
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use tokio::sync::watch;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// A source of events, page by page.
-pub(super) trait Pages: Send + 'static {
+pub(super) trait EventPages: Send + 'static {
     /// Waits for the next page; `None` is the end of the stream.
-    fn page(&mut self) -> impl Future<Output = Option<Vec<Event>>> + Send;
+    fn next_page(&mut self) -> impl Future<Output = Option<Vec<Event>>> + Send;
 }
 
-impl Pages for Feed {
-    async fn page(&mut self) -> Option<Vec<Event>> {
+impl EventPages for EventFeed {
+    async fn next_page(&mut self) -> Option<Vec<Event>> {
         self.next().await.ok().flatten()
     }
 }
 
-impl Pages for RunFeed {
-    async fn page(&mut self) -> Option<Vec<Event>> {
+impl EventPages for RunFeed {
+    async fn next_page(&mut self) -> Option<Vec<Event>> {
         self.next().await.ok().flatten()
     }
 }
@@ -37,12 +37,12 @@ impl Pages for RunFeed {
 /// Returns the stream as a response. It ends with its source, when the host stops, when the key is
 /// revoked or the token expires, or when the store fails; the client then reconnects with the id of
 /// its last event.
-pub(super) fn answer(
-    pages: impl Pages,
+pub(super) fn event_stream_response(
+    pages: impl EventPages,
     stopping: watch::Receiver<bool>,
     frame: fn(&Event) -> Option<Frame>,
 ) -> Response {
-    let mut response = Sse::new(frames(pages, stopping, frame))
+    let mut response = Sse::new(event_frames(pages, stopping, frame))
         .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
         .into_response();
     response
@@ -51,8 +51,8 @@ pub(super) fn answer(
     response
 }
 
-fn frames(
-    pages: impl Pages,
+fn event_frames(
+    pages: impl EventPages,
     stopping: watch::Receiver<bool>,
     frame: fn(&Event) -> Option<Frame>,
 ) -> impl Stream<Item = Result<Frame, Infallible>> {
@@ -61,7 +61,7 @@ fn frames(
             return None;
         }
         let page = tokio::select! {
-            page = pages.page() => page,
+            page = pages.next_page() => page,
             _ = stopping.changed() => None,
         };
         page.map(|events| (events, (pages, stopping)))

@@ -2,7 +2,7 @@
 //! counts. This host speaks one major: on the protocol's paths another one is refused before
 //! anything is looked up, and this host's own paths have no version.
 
-use super::render;
+use super::error_response;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
@@ -30,9 +30,9 @@ pub(super) async fn negotiate(request: Request, next: Next) -> Response {
     let mut response = if is_served(request.headers()) {
         next.run(request).await
     } else if path.starts_with("/v1/") {
-        render(Problem::VersionMismatch.into())
+        error_response(Problem::VersionMismatch.into())
     } else {
-        render(Problem::VersionUnsupported.into())
+        error_response(Problem::VersionUnsupported.into())
     };
     let served = HeaderValue::from_static(PROTOCOL_VERSION);
     response.headers_mut().insert(VERSION, served);

@@ -1,9 +1,9 @@
 //! Endpoints of webhooks: register and remove as OpenWOP defines them; list, dead letters and
 //! redelivery as extensions of this host.
 
-use super::extract::{IdempotencyKey, JsonBody, Params, Ref, RefAndId};
-use super::{Answer, json, written};
-use crate::door::{EngineDoor, Written, fail};
+use super::extract::{IdempotencyKey, JsonBody, PathParam, PathParamPair, QueryParams};
+use super::{HandlerResult, json_response, write_response};
+use crate::api::{LocalApi, WriteAnswer, engine_failure};
 use axum::http::StatusCode;
 use remem_core::{Seq, sabotage};
 use remem_engine::webhook::{DeadLetter, NewWebhook, Webhook};
@@ -64,7 +64,7 @@ fn dead_letter_info(letter: DeadLetter) -> DeadLetterInfo {
 }
 
 /// Whether a request names a tenant that is not the key's.
-fn names_another(api: &EngineDoor, tenant: Option<&str>) -> bool {
+fn names_another(api: &LocalApi, tenant: Option<&str>) -> bool {
     sabotage!(
         "webhooks-are-registered-for-other-tenants",
         tenant.is_some_and(|tenant| tenant != api.caller.tenant().as_str()),
@@ -78,10 +78,10 @@ fn names_another(api: &EngineDoor, tenant: Option<&str>) -> bool {
     request_body = WebhookRegister,
     responses((status = 201, body = WebhookCreated), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn register(
-    api: EngineDoor,
+    api: LocalApi,
     key: IdempotencyKey,
     JsonBody(body): JsonBody<WebhookRegister>,
-) -> Answer {
+) -> HandlerResult {
     let WebhookRegister {
         url,
         events,
@@ -92,13 +92,13 @@ pub(super) async fn register(
     if names_another(&api, tenant_id.as_deref()) {
         api.caller
             .require(remem_core::Permission::WebhooksManage)
-            .map_err(fail)?;
+            .map_err(engine_failure)?;
         return Err(Problem::ForeignTenant.into());
     }
     if events.is_empty() {
         api.caller
             .require(remem_core::Permission::WebhooksManage)
-            .map_err(fail)?;
+            .map_err(engine_failure)?;
         return Err(
             Problem::malformed("/events", "events must name at least one event type").into(),
         );
@@ -113,7 +113,7 @@ pub(super) async fn register(
         .engine
         .register_webhook(&api.caller, new, key.0.as_deref())
         .await
-        .map_err(fail)?;
+        .map_err(engine_failure)?;
     let value = WebhookCreated {
         webhook_id: created.webhook.id.clone(),
         subscription_id: created.webhook.id,
@@ -124,9 +124,9 @@ pub(super) async fn register(
         created_at: Instant(created.webhook.created_at),
         signature_algorithm: remem_engine::webhook::SIGNATURE_ALGORITHM.to_owned(),
     };
-    written(
+    write_response(
         StatusCode::CREATED,
-        Written {
+        WriteAnswer {
             value,
             revision: created.revision.0.to_string(),
             replayed: created.replayed,
@@ -138,24 +138,24 @@ pub(super) async fn register(
 #[utoipa::path(delete, path = "/v1/webhooks/{webhookId}", tag = "webhooks", params(("webhookId" = String, Path), WebhookRemoveQuery),
     responses((status = 204), (status = 404, body = ErrorBody)))]
 pub(super) async fn remove(
-    api: EngineDoor,
-    Ref(id): Ref,
-    Params(query): Params<WebhookRemoveQuery>,
-) -> Answer {
+    api: LocalApi,
+    PathParam(id): PathParam,
+    QueryParams(query): QueryParams<WebhookRemoveQuery>,
+) -> HandlerResult {
     if names_another(&api, query.tenant_id.as_deref()) {
         api.caller
             .require(remem_core::Permission::WebhooksManage)
-            .map_err(fail)?;
-        return Err(Problem::NoWebhook.into());
+            .map_err(engine_failure)?;
+        return Err(Problem::UnknownWebhook.into());
     }
     let revision = api
         .engine
         .remove_webhook(&api.caller, &id)
         .await
-        .map_err(fail)?;
-    written(
+        .map_err(engine_failure)?;
+    write_response(
         StatusCode::NO_CONTENT,
-        Written {
+        WriteAnswer {
             value: (),
             revision: revision.0.to_string(),
             replayed: false,
@@ -165,9 +165,13 @@ pub(super) async fn remove(
 
 /// Lists the tenant's webhooks and the health of their deliveries, without their secrets.
 #[utoipa::path(get, path = "/v1/host/remembrancer/webhooks", tag = "webhooks", responses((status = 200, body = WebhookList)))]
-pub(super) async fn list(api: EngineDoor) -> Answer {
-    let webhooks = api.engine.webhooks(&api.caller).await.map_err(fail)?;
-    json(
+pub(super) async fn list(api: LocalApi) -> HandlerResult {
+    let webhooks = api
+        .engine
+        .list_webhooks(&api.caller)
+        .await
+        .map_err(engine_failure)?;
+    json_response(
         StatusCode::OK,
         &WebhookList {
             webhooks: webhooks.into_iter().map(webhook_info).collect(),
@@ -180,18 +184,18 @@ pub(super) async fn list(api: EngineDoor) -> Answer {
     params(("webhookId" = String, Path), DeadLettersQuery),
     responses((status = 200, body = DeadLetterList), (status = 404, body = ErrorBody)))]
 pub(super) async fn dead_letters(
-    api: EngineDoor,
-    Ref(id): Ref,
-    Params(query): Params<DeadLettersQuery>,
-) -> Answer {
+    api: LocalApi,
+    PathParam(id): PathParam,
+    QueryParams(query): QueryParams<DeadLettersQuery>,
+) -> HandlerResult {
     let after = Seq(query.after.unwrap_or(0));
     let (letters, more) = api
         .engine
-        .dead_letters(&api.caller, &id, after, query.limit)
+        .list_dead_letters(&api.caller, &id, after, query.limit)
         .await
-        .map_err(fail)?;
+        .map_err(engine_failure)?;
     let next_after = letters.last().filter(|_| more).map(|last| last.seq.0);
-    json(
+    json_response(
         StatusCode::OK,
         &DeadLetterList {
             dead_letters: letters.into_iter().map(dead_letter_info).collect(),
@@ -204,7 +208,10 @@ pub(super) async fn dead_letters(
 #[utoipa::path(post, path = "/v1/host/remembrancer/webhooks/{webhookId}/dead-letters/{sequence}/redeliver", tag = "webhooks",
     params(("webhookId" = String, Path), ("sequence" = u64, Path)),
     responses((status = 200, body = Redelivery), (status = 404, body = ErrorBody)))]
-pub(super) async fn redeliver(api: EngineDoor, RefAndId(id, sequence): RefAndId) -> Answer {
+pub(super) async fn redeliver(
+    api: LocalApi,
+    PathParamPair(id, sequence): PathParamPair,
+) -> HandlerResult {
     let sequence = number::parse(&sequence).ok_or_else(|| Problem::MalformedPath {
         hint: format!("sequence must be a whole number up to {}", number::MAX),
     })?;
@@ -212,8 +219,8 @@ pub(super) async fn redeliver(api: EngineDoor, RefAndId(id, sequence): RefAndId)
         .engine
         .redeliver(&api.caller, &id, Seq(sequence))
         .await
-        .map_err(fail)?;
-    json(
+        .map_err(engine_failure)?;
+    json_response(
         StatusCode::OK,
         &Redelivery {
             delivered: done.delivered,

@@ -1,11 +1,11 @@
 //! Endpoints of workspace files, as OpenWOP defines them: list, read, write and delete.
 
-use super::extract::{IdempotencyKey, JsonBody, Params, Ref};
-use super::{Answer, json};
-use crate::door::{EngineDoor, fail};
+use super::extract::{IdempotencyKey, JsonBody, PathParam, QueryParams};
+use super::{HandlerResult, json_response};
+use crate::api::{LocalApi, engine_failure};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
-use remem_engine::workspace::{Conditions, File, FileInfo};
+use remem_engine::workspace::{FileInfo, FileView, WriteConditions};
 use remem_wire::time::Instant;
 use remem_wire::workspace::{
     WorkspaceFile, WorkspaceFileInfo, WorkspaceFileList, WorkspaceFilePut, WorkspaceListQuery,
@@ -13,8 +13,8 @@ use remem_wire::workspace::{
 };
 use remem_wire::{ErrorBody, Problem};
 
-fn file_doc(file: File) -> WorkspaceFile {
-    let File {
+fn file_doc(file: FileView) -> WorkspaceFile {
+    let FileView {
         path,
         content,
         content_type,
@@ -50,20 +50,20 @@ fn file_info(file: FileInfo) -> WorkspaceFileInfo {
 }
 
 /// Renders a file with its `ETag` header.
-fn file_response(file: File) -> Answer {
+fn file_response(file: FileView) -> HandlerResult {
     let etag = HeaderValue::from_str(&file.etag);
-    let mut response = json(StatusCode::OK, &file_doc(file))?;
+    let mut response = json_response(StatusCode::OK, &file_doc(file))?;
     if let Ok(etag) = etag {
         response.headers_mut().insert(header::ETAG, etag);
     }
     Ok(response)
 }
 
-fn conditions<'a>(headers: &'a HeaderMap, key: &'a IdempotencyKey) -> Conditions<'a> {
+fn conditions<'a>(headers: &'a HeaderMap, key: &'a IdempotencyKey) -> WriteConditions<'a> {
     let if_match = headers
         .get(header::IF_MATCH)
         .map(|value| value.to_str().unwrap_or_default());
-    Conditions {
+    WriteConditions {
         if_match,
         key: key.0.as_deref(),
     }
@@ -73,15 +73,15 @@ fn conditions<'a>(headers: &'a HeaderMap, key: &'a IdempotencyKey) -> Conditions
 #[utoipa::path(get, path = "/v1/host/workspace/files", tag = "workspace", params(WorkspaceListQuery),
     responses((status = 200, body = WorkspaceFileList)))]
 pub(super) async fn list_files(
-    api: EngineDoor,
-    Params(query): Params<WorkspaceListQuery>,
-) -> Answer {
+    api: LocalApi,
+    QueryParams(query): QueryParams<WorkspaceListQuery>,
+) -> HandlerResult {
     let files = api
         .engine
-        .files(&api.caller, query.prefix.as_deref().unwrap_or_default())
+        .list_files(&api.caller, query.prefix.as_deref().unwrap_or_default())
         .await
-        .map_err(fail)?;
-    json(
+        .map_err(engine_failure)?;
+    json_response(
         StatusCode::OK,
         &WorkspaceFileList {
             files: files.into_iter().map(file_info).collect(),
@@ -94,15 +94,15 @@ pub(super) async fn list_files(
     params(("path" = String, Path, description = "The file; slashes may be percent-encoded"), WorkspaceReadQuery),
     responses((status = 200, body = WorkspaceFile), (status = 404, body = ErrorBody)))]
 pub(super) async fn get_file(
-    api: EngineDoor,
-    Ref(path): Ref,
-    Params(query): Params<WorkspaceReadQuery>,
-) -> Answer {
+    api: LocalApi,
+    PathParam(path): PathParam,
+    QueryParams(query): QueryParams<WorkspaceReadQuery>,
+) -> HandlerResult {
     let file = api
         .engine
-        .file(&api.caller, &path, query.version)
+        .get_file(&api.caller, &path, query.version)
         .await
-        .map_err(fail)?;
+        .map_err(engine_failure)?;
     file_response(file.ok_or(Problem::NotFound("file"))?)
 }
 
@@ -112,19 +112,19 @@ pub(super) async fn get_file(
     request_body = WorkspaceFilePut,
     responses((status = 200, body = WorkspaceFile), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody)))]
 pub(super) async fn put_file(
-    api: EngineDoor,
-    Ref(path): Ref,
+    api: LocalApi,
+    PathParam(path): PathParam,
     headers: HeaderMap,
     key: IdempotencyKey,
     JsonBody(body): JsonBody<WorkspaceFilePut>,
-) -> Answer {
+) -> HandlerResult {
     let kind = body.content_type.as_deref();
     let conditions = conditions(&headers, &key);
     file_response(
         api.engine
             .put_file(&api.caller, &path, &body.content, kind, conditions)
             .await
-            .map_err(fail)?,
+            .map_err(engine_failure)?,
     )
 }
 
@@ -133,16 +133,16 @@ pub(super) async fn put_file(
     params(("path" = String, Path), ("If-Match" = Option<String>, Header), ("Idempotency-Key" = Option<String>, Header)),
     responses((status = 204), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(super) async fn delete_file(
-    api: EngineDoor,
-    Ref(path): Ref,
+    api: LocalApi,
+    PathParam(path): PathParam,
     headers: HeaderMap,
     key: IdempotencyKey,
-) -> Answer {
+) -> HandlerResult {
     if api
         .engine
         .delete_file(&api.caller, &path, conditions(&headers, &key))
         .await
-        .map_err(fail)?
+        .map_err(engine_failure)?
     {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }

@@ -5,7 +5,7 @@ use super::params::{
     CommitmentIdParams, CommitmentsListParams, CreateCommitmentParams, ObserveParams, Parameters,
     SnoozeParams,
 };
-use super::{MemoryTools, answer};
+use super::{MemoryTools, tool_result};
 use remem_wire::commitment::{
     CommitmentCreate, CommitmentList, CommitmentSnooze, CommitmentsQuery, Observation,
 };
@@ -44,7 +44,7 @@ impl MemoryTools {
                 ..page
             })
         };
-        answer(call.await)
+        tool_result(call.await)
     }
 
     /// Set a reminder: its text is stored in the memory and it fires at its time, across restarts.
@@ -78,7 +78,7 @@ impl MemoryTools {
                 .await?;
             Ok(reader::commitment(created.commitment))
         };
-        answer(call.await)
+        tool_result(call.await)
     }
 
     /// Confirm a pending commitment after its owner has agreed to it: from then on it fires.
@@ -93,7 +93,7 @@ impl MemoryTools {
         Parameters(p): Parameters<CommitmentIdParams>,
         context: RequestContext<RoleServer>,
     ) -> CallToolResult {
-        answer(
+        tool_result(
             async {
                 self.api(&context)?
                     .confirm_commitment(&p.commitment_id)
@@ -117,7 +117,7 @@ impl MemoryTools {
         Parameters(p): Parameters<CommitmentIdParams>,
         context: RequestContext<RoleServer>,
     ) -> CallToolResult {
-        answer(
+        tool_result(
             async {
                 self.api(&context)?
                     .cancel_commitment(&p.commitment_id)
@@ -141,7 +141,7 @@ impl MemoryTools {
         context: RequestContext<RoleServer>,
     ) -> CallToolResult {
         let snooze = CommitmentSnooze { until: p.until };
-        answer(
+        tool_result(
             async {
                 self.api(&context)?
                     .snooze_commitment(&p.commitment_id, snooze)
@@ -164,7 +164,7 @@ impl MemoryTools {
         Parameters(p): Parameters<CommitmentIdParams>,
         context: RequestContext<RoleServer>,
     ) -> CallToolResult {
-        answer(
+        tool_result(
             async {
                 self.api(&context)?
                     .explain_commitment(&p.commitment_id)
@@ -194,7 +194,7 @@ impl MemoryTools {
             key: p.key,
             value: p.value,
         };
-        answer(
+        tool_result(
             async {
                 self.api(&context)?
                     .observe(&p.memory_ref, observation)

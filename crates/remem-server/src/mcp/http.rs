@@ -3,8 +3,8 @@
 
 use super::MemoryTools;
 use super::refusal::{Asked, reword};
-use crate::door::EngineDoor;
-use crate::http::{App, authenticate, read_body, render};
+use crate::api::LocalApi;
+use crate::http::{App, authenticate, error_response, read_body};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -66,15 +66,15 @@ async fn admit(State(app): State<App>, request: Request, next: Next) -> Response
                 response
             )
         }
-        Err(failure) => render(failure),
+        Err(failure) => error_response(failure),
     }
 }
 
 /// The request with its caller and its whole body: rmcp itself would wait for a body for ever.
 async fn admitted(app: &App, request: Request) -> Result<(Request, Asked), Failure> {
     let door = authenticate(app, request.headers()).await?;
-    let door = EngineDoor {
-        caller: door.caller.through_tools(),
+    let door = LocalApi {
+        caller: door.caller.through_model_tools(),
         ..door
     };
     let (mut parts, body) = request.into_parts();

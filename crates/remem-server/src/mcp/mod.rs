@@ -8,7 +8,7 @@ mod recall;
 mod refusal;
 mod workshop;
 
-use crate::door::{Door, EngineDoor};
+use crate::api::{LocalApi, MemoryApi};
 use crate::http::RequestDeadline;
 use params::{DeleteParams, GetParams, ListParams, Parameters, PutParams, StatsParams};
 use remem_core::{Trust, sabotage};
@@ -36,12 +36,14 @@ use std::sync::Arc;
 /// own, for the caller of its key, and the field is `None`.
 #[derive(Clone)]
 pub struct MemoryTools {
-    api: Option<Arc<dyn Door>>,
+    api: Option<Arc<dyn MemoryApi>>,
     tool_router: ToolRouter<MemoryTools>,
 }
 
 /// Serves MCP on standard input and output until the client disconnects.
-pub async fn stdio(api: Arc<dyn Door>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+pub async fn stdio(
+    api: Arc<dyn MemoryApi>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let tools = MemoryTools {
         api: Some(api),
         tool_router: MemoryTools::all_tools(),
@@ -61,7 +63,7 @@ const HELD_NOTE: &str =
 /// Refuses a source above `model`, unless the key was given the trust to vouch for it. Over stdio
 /// with a host behind a URL, that host cannot tell a tool from a program, so the check is made
 /// here.
-async fn check_source(api: &dyn Door, source: Option<SourceName>) -> Result<(), Failure> {
+async fn check_source(api: &dyn MemoryApi, source: Option<SourceName>) -> Result<(), Failure> {
     let claimed = source.map(Trust::from).unwrap_or_default();
     if claimed <= Trust::Model {
         return Ok(());
@@ -79,10 +81,10 @@ async fn check_source(api: &dyn Door, source: Option<SourceName>) -> Result<(), 
 }
 
 /// Renders the result of a tool as structured content, or as a structured error.
-fn answer<T: Serialize>(result: Result<T, Failure>) -> CallToolResult {
+fn tool_result<T: Serialize>(result: Result<T, Failure>) -> CallToolResult {
     match result.map(|value| serde_json::to_value(value)) {
         Ok(Ok(value)) => CallToolResult::structured(value),
-        Ok(Err(_)) => answer::<()>(Err(Problem::Internal.into())),
+        Ok(Err(_)) => tool_result::<()>(Err(Problem::Internal.into())),
         Err(failure) => CallToolResult::structured_error(json!(failure.body)),
     }
 }
@@ -103,13 +105,13 @@ impl MemoryTools {
         }
     }
 
-    fn api(&self, context: &RequestContext<RoleServer>) -> Result<Arc<dyn Door>, Failure> {
+    fn api(&self, context: &RequestContext<RoleServer>) -> Result<Arc<dyn MemoryApi>, Failure> {
         if let Some(api) = &self.api {
             return Ok(api.clone());
         }
         let parts = context.extensions.get::<axum::http::request::Parts>();
         let api = parts
-            .and_then(|parts| parts.extensions.get::<EngineDoor>())
+            .and_then(|parts| parts.extensions.get::<LocalApi>())
             .ok_or(Problem::Unauthenticated)?;
         Ok(Arc::new(api.clone()))
     }
@@ -157,7 +159,7 @@ impl MemoryTools {
                 json!({"entry": shown(written.value.entry), "facets": facets, "revision": written.revision}),
             )
         };
-        answer(call.await)
+        tool_result(call.await)
     }
 
     /// Fetch one entry of a memory by its id.
@@ -179,7 +181,7 @@ impl MemoryTools {
                     .entry,
             ))
         };
-        answer(call.await)
+        tool_result(call.await)
     }
 
     /// List the entries of a memory, newest first, a page at a time.
@@ -210,7 +212,7 @@ impl MemoryTools {
             let page = self.api(&context)?.list(&p.memory_ref, query).await?;
             Ok(reader::list(page))
         };
-        answer(call.await)
+        tool_result(call.await)
     }
 
     /// Delete one entry of a memory: its text is erased for good, unless an action rests on it (the
@@ -238,7 +240,7 @@ impl MemoryTools {
             }
             Ok(body)
         };
-        answer(call.await)
+        tool_result(call.await)
     }
 
     /// Count the entries of a memory.
@@ -252,7 +254,7 @@ impl MemoryTools {
         Parameters(p): Parameters<StatsParams>,
         context: RequestContext<RoleServer>,
     ) -> CallToolResult {
-        answer(
+        tool_result(
             async {
                 self.api(&context)?
                     .stats(&p.memory_ref, ReadQuery::default())
@@ -294,8 +296,8 @@ impl ServerHandler for MemoryTools {
             .first()
             .and_then(|c| c.as_text())
             .map_or("", |t| t.text.as_str());
-        let hint = data_hint(text.trim_start_matches(params::MALFORMED));
-        Ok(answer::<()>(Err(Problem::MalformedBody {
+        let hint = data_hint(text.trim_start_matches(params::MALFORMED_PREFIX));
+        Ok(tool_result::<()>(Err(Problem::MalformedBody {
             hint,
             pointer: None,
         }

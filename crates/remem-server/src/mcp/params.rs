@@ -1,6 +1,6 @@
 //! Parameters of the MCP tools: the requests of the wire, each with the name of its memory.
 
-use remem_core::objects;
+use remem_core::strict_json;
 use remem_wire::Metadata;
 use remem_wire::commitment::DeliveryDoc;
 use remem_wire::time::Instant;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 
 /// The prefix of rmcp's message about arguments that cannot be read.
-pub(super) const MALFORMED: &str = "failed to deserialize parameters: ";
+pub(super) const MALFORMED_PREFIX: &str = "failed to deserialize parameters: ";
 
 /// The arguments of a tool. An object in them must be a JSON object: serde alone would also read a
 /// struct from an array of its fields.
@@ -34,8 +34,9 @@ impl<P: JsonSchema> JsonSchema for Parameters<P> {
 impl<S, P: DeserializeOwned> FromContextPart<ToolCallContext<'_, S>> for Parameters<P> {
     fn from_context_part(context: &mut ToolCallContext<'_, S>) -> Result<Self, ErrorData> {
         let arguments = context.arguments.take().unwrap_or_default();
-        let value = objects::from_value(Value::Object(arguments));
-        let malformed = |error| ErrorData::invalid_params(format!("{MALFORMED}{error}"), None);
+        let value = strict_json::from_value(Value::Object(arguments));
+        let malformed =
+            |error| ErrorData::invalid_params(format!("{MALFORMED_PREFIX}{error}"), None);
         Ok(Parameters(value.map_err(malformed)?))
     }
 }

@@ -2,7 +2,7 @@
 //! never leaves these tools without its mark.
 
 use super::params::{Parameters, RecallParams, SearchParams};
-use super::{MemoryTools, answer};
+use super::{MemoryTools, tool_result};
 use remem_wire::memory::SearchRequest;
 use remem_wire::reader;
 use remem_wire::recall::RecallRequest;
@@ -49,7 +49,7 @@ impl MemoryTools {
             found.hits = found.hits.into_iter().map(reader::hit).collect();
             Ok(found)
         };
-        answer(call.await)
+        tool_result(call.await)
     }
 
     /// Call this before you answer: it returns what the memory knows about the question, as one
@@ -88,7 +88,7 @@ impl MemoryTools {
         };
         let recalled = async { self.api(&context)?.recall(&p.memory_ref, request).await }.await;
         let text = recalled.as_ref().ok().map(|recalled| recalled.text.clone());
-        let mut result = answer(recalled);
+        let mut result = tool_result(recalled);
         // A client that shows the text content shows the recalled text itself, not JSON around it.
         if let Some(text) = text {
             result.content = vec![ContentBlock::text(text)];

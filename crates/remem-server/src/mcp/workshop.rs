@@ -2,7 +2,7 @@
 //! which entry an action rests on.
 
 use super::params::{CloseParams, HistoryParams, LinkParams, Parameters};
-use super::{MemoryTools, answer};
+use super::{MemoryTools, tool_result};
 use remem_wire::reader::{self, shown};
 use remem_wire::workshop::{LinkPut, SlotAnswer, SlotHistory, SlotQuery};
 use rmcp::model::CallToolResult;
@@ -38,7 +38,7 @@ impl MemoryTools {
                 answers: answers.collect(),
             })
         };
-        answer(call.await)
+        tool_result(call.await)
     }
 
     /// Close a chat thread (give its interaction) or the open session of a memory: what outlasts it
@@ -63,7 +63,7 @@ impl MemoryTools {
                 None => json!(api.close_session(&p.memory_ref).await?),
             })
         };
-        answer(call.await)
+        tool_result(call.await)
     }
 
     /// Record that an action rests on an entry: the entry and what it was made from are held, so
@@ -91,6 +91,6 @@ impl MemoryTools {
                 .await?
                 .value)
         };
-        answer(call.await)
+        tool_result(call.await)
     }
 }

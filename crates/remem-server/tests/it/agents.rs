@@ -1,7 +1,7 @@
 //! Agents: install, refusals, the closed shape of the inventory, peers, redaction, isolation, what
 //! is degraded.
 
-use remem_core::agent::Install;
+use remem_core::agent::InstallRequest;
 use remem_core::capability::Facts;
 use remem_core::{Agent, Permission, Policy};
 use remem_testkit::TestServer;
@@ -29,10 +29,10 @@ fn host_agent(id: &str, persona: &str, pack: &str) -> Agent {
         .unwrap()
         .clone();
     Agent::new(
-        Install {
+        InstallRequest {
             manifest,
             pack_name: Some(pack.to_owned()),
-            ..Install::default()
+            ..InstallRequest::default()
         },
         &Policy::default(),
     )

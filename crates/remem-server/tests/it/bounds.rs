@@ -1,7 +1,7 @@
 //! Lists and maps of requests have an end: the OpenAPI document says which, and one element more is
 //! refused with the caller's fault, never the host's.
 
-use remem_core::objects;
+use remem_core::strict_json;
 use remem_testkit::TestServer;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,23 +17,23 @@ struct RequestBounds {
 }
 
 impl RequestBounds {
-    fn look(&mut self, document: &Value, place: &str, schema: &Value) {
+    fn collect(&mut self, document: &Value, place: &str, schema: &Value) {
         if let Some(reference) = schema["$ref"].as_str() {
             let name = reference.rsplit('/').next().unwrap();
             if self.seen.insert(name.to_owned()) {
-                self.look(document, name, document.pointer(&reference[1..]).unwrap());
+                self.collect(document, name, document.pointer(&reference[1..]).unwrap());
             }
             return;
         }
         for choice in ["oneOf", "anyOf", "allOf"] {
             for one in schema[choice].as_array().into_iter().flatten() {
-                self.look(document, place, one);
+                self.collect(document, place, one);
             }
         }
         if is_of(schema, "array") {
             let bound = schema["maxItems"].as_u64();
             self.lists.insert(place.to_owned(), bound);
-            self.look(document, &format!("{place}[]"), &schema["items"]);
+            self.collect(document, &format!("{place}[]"), &schema["items"]);
         }
         match schema["properties"].as_object() {
             None if is_of(schema, "object") => {
@@ -42,7 +42,7 @@ impl RequestBounds {
             }
             fields => {
                 for (field, inner) in fields.into_iter().flatten() {
-                    self.look(document, &format!("{place}.{field}"), inner);
+                    self.collect(document, &format!("{place}.{field}"), inner);
                 }
             }
         }
@@ -65,14 +65,14 @@ async fn requests(host: &TestServer) -> (RequestBounds, Vec<(String, String)>) {
         for (method, operation) in item.as_object().unwrap() {
             for parameter in operation["parameters"].as_array().into_iter().flatten() {
                 let place = format!("{path}?{}", parameter["name"]);
-                found.look(&document, &place, &parameter["schema"]);
+                found.collect(&document, &place, &parameter["schema"]);
             }
             for content in operation["requestBody"]["content"]
                 .as_object()
                 .into_iter()
                 .flat_map(Map::values)
             {
-                found.look(&document, &format!("{method} {path}"), &content["schema"]);
+                found.collect(&document, &format!("{method} {path}"), &content["schema"]);
                 operations.push((method.to_uppercase(), path.clone()));
             }
         }
@@ -212,8 +212,8 @@ async fn a_map_or_list_that_callers_make_up_has_an_end_in_every_body() {
     let host = TestServer::new().await;
     let (_, operations) = requests(&host).await;
     let field = |n: usize| (format!("f{n}"), json!(1));
-    let map: Map<String, Value> = (0..=objects::ITEMS_MAX).map(field).collect();
-    let list = json!({"metadata": {"list": vec![1; objects::ITEMS_MAX + 1]}});
+    let map: Map<String, Value> = (0..=strict_json::ITEMS_MAX).map(field).collect();
+    let list = json!({"metadata": {"list": vec![1; strict_json::ITEMS_MAX + 1]}});
     assert!(operations.len() > 25);
     for (method, path) in operations {
         let path = path.replace("{memoryRef}", "m").replace(['{', '}'], "");

@@ -3,7 +3,7 @@
 
 use axum::http::StatusCode;
 use remem_core::{Permission, Policy, TenantId};
-use remem_engine::registry::{self, Mode};
+use remem_engine::registry::{self, PassMode};
 use remem_testkit::server::MEMORY;
 use remem_testkit::{NOON, TestResponse, TestServer};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ async fn pass(host: &TestServer, name: &str) {
         .run_pass(
             registry::find(name).unwrap(),
             &TenantId::parse("a").unwrap(),
-            Mode::Apply,
+            PassMode::Apply,
         )
         .await
         .unwrap();
@@ -534,7 +534,7 @@ async fn a_webhook_hears_that_a_commitment_fired() {
     )
     .await;
     pass(&host, "deliver").await;
-    let posted = host.post.take();
+    let posted = host.post.take_requests();
     assert_eq!(posted.len(), 1);
     let body: Value = serde_json::from_slice(&posted[0].body).unwrap();
     assert_eq!(

@@ -5,9 +5,10 @@ use axum::http::StatusCode;
 use remem_core::distill::Archive;
 use remem_core::redact::Redactor;
 use remem_core::{
-    Admission, Batch, MemoryRef, Permission, Policy, Precondition, Reason, RecordKind, TenantId,
+    Admission, Batch, MemoryRef, Permission, Policy, Precondition, RecordKind, RetireReason,
+    TenantId,
 };
-use remem_engine::forget::verify;
+use remem_engine::forget::verify_report;
 use remem_engine::jobs::Trigger;
 use remem_testkit::conformance::{admit, draft, id, scope};
 use remem_testkit::server::MEMORY;
@@ -55,7 +56,7 @@ async fn derive(
     let scope = scope("a", memory);
     let named = |(memory, name): &(&str, &str)| (MemoryRef::parse(memory).unwrap(), id(name));
     let sources = sources.iter().map(named).collect();
-    let batch = Batch::new(scope.tenant.clone(), NOON).put_from(
+    let batch = Batch::new(scope.tenant.clone(), NOON).put_derived(
         id(name),
         admit(&scope, draft(content), NOON),
         sources,
@@ -215,13 +216,16 @@ async fn a_report_is_kept_and_holds() {
             .get(&format!("{BASE}/erasures/{}", one["id"].as_str().unwrap()))
             .await
             .json();
-        assert!(verify(&map(&report), key), "{report}");
+        assert!(verify_report(&map(&report), key), "{report}");
         let mut forged = map(&report);
         forged.insert(
             "counts".into(),
             json!({"erased": 0, "revived": 0, "archives": 0}),
         );
-        assert!(!verify(&forged, key), "a count is part of what is signed");
+        assert!(
+            !verify_report(&forged, key),
+            "a count is part of what is signed"
+        );
         assert!(
             !report.to_string().to_lowercase().contains("quillfeather"),
             "{report}"
@@ -234,7 +238,10 @@ async fn a_report_is_kept_and_holds() {
     }
     put(&host, "m", "one more", &[SUBJECT]).await;
     let answer = forget(&host, SUBJECT, false).await;
-    assert!(verify(&map(&answer), key), "the answer itself is a report");
+    assert!(
+        verify_report(&map(&answer), key),
+        "the answer itself is a report"
+    );
 }
 
 #[tokio::test]
@@ -244,7 +251,8 @@ async fn what_was_merged_into_a_forgotten_entry_stands_by_itself_again() {
     let merged = put(&host, "m", "the office closes at 6", &[]).await;
     let tenant = TenantId::parse("a").unwrap();
     let memory = MemoryRef::parse("m").unwrap();
-    let retire = Batch::new(tenant, NOON).retire(memory, id(&merged), Reason::Merged, id(&kept));
+    let retire =
+        Batch::new(tenant, NOON).retire(memory, id(&merged), RetireReason::Merged, id(&kept));
     host.store.commit(retire).await.unwrap();
     let before = lineage(&host, "m", &merged).await.json();
     assert_eq!(
@@ -290,7 +298,7 @@ async fn distilled(host: &TestServer, memory: &str) -> Value {
     let memory_ref = MemoryRef::parse(memory).unwrap();
     let work = host
         .engine
-        .work_now(
+        .run_job_and_wait(
             &tenant,
             "distill",
             Some(&memory_ref),
@@ -397,13 +405,13 @@ async fn what_a_model_wrote_can_be_taken_back() {
     let admission = Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 1,
+        redaction_fingerprint: 1,
         now: NOON,
     };
-    let body = admission.record(map(
+    let body = admission.redact_record(map(
         &json!({"accepted": true, "memoryRef": "m", "outputId": written}),
     ));
-    let call = Batch::new(TenantId::parse("a").unwrap(), NOON).set(
+    let call = Batch::new(TenantId::parse("a").unwrap(), NOON).set_record(
         RecordKind::ModelCall,
         "call_1".into(),
         Precondition::Absent,

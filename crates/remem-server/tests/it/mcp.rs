@@ -3,7 +3,7 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use remem_core::recall::confidence::THRESHOLD;
+use remem_core::recall::confidence::RELEVANCE_THRESHOLD_PPM;
 use remem_testkit::TestServer;
 use remem_testkit::server::TestResponse;
 use serde_json::{Value, json};
@@ -272,7 +272,7 @@ async fn the_tools_tell_the_real_defaults() {
     let tools = ask(&host, "tools/list", json!({})).await.json();
     let tools = tools["result"]["tools"].as_array().unwrap();
     let find = |name: &str| tools.iter().find(|tool| tool["name"] == *name).unwrap();
-    let threshold = format!("below 0.{}", THRESHOLD / 100_000);
+    let threshold = format!("below 0.{}", RELEVANCE_THRESHOLD_PPM / 100_000);
     let about = find("memory_search")["description"].as_str().unwrap();
     assert!(about.contains(&threshold), "{threshold}: {about}");
     for name in ["memory_search", "memory_recall"] {

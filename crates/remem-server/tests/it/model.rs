@@ -14,11 +14,11 @@ async fn keep(host: &TestServer, key: &str, body: Value) {
     let body = Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 0,
+        redaction_fingerprint: 0,
         now: NOON,
     }
-    .record(body.as_object().unwrap().clone());
-    let batch = Batch::new(TenantId::parse("a").unwrap(), NOON).set(
+    .redact_record(body.as_object().unwrap().clone());
+    let batch = Batch::new(TenantId::parse("a").unwrap(), NOON).set_record(
         RecordKind::ModelCall,
         key.to_owned(),
         Precondition::Absent,

@@ -47,7 +47,7 @@ struct Things {
 async fn things(host: &TestServer) -> Things {
     let noop = json!([{"id": "a", "typeId": "core.noop"}]);
     host.install("greet", noop).await;
-    let (run, _) = host.run(json!({"workflowId": "greet"})).await;
+    let (run, _) = host.run_to_end(json!({"workflowId": "greet"})).await;
     let hook = json!({"url": "https://hooks.example.com/x", "events": ["run.completed"]});
     let webhook = host.post("/v1/webhooks", hook).await.json()["webhookId"].clone();
     let promise = json!({"text": "Water the plants", "every": "P7D"});

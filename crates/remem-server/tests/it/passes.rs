@@ -2,7 +2,7 @@
 //! shows.
 
 use remem_core::{Permission, TenantId};
-use remem_engine::registry::{self, Mode};
+use remem_engine::registry::{self, PassMode};
 use remem_testkit::server::MEMORY;
 use remem_testkit::{NOON, TestServer};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ const BASE: &str = "/v1/host/remembrancer";
 async fn activate(host: &TestServer, pass: &str) {
     let tenant = TenantId::parse("a").unwrap();
     host.engine
-        .run_pass(registry::find(pass).unwrap(), &tenant, Mode::Apply)
+        .run_pass(registry::find(pass).unwrap(), &tenant, PassMode::Apply)
         .await
         .unwrap();
 }

@@ -580,7 +580,7 @@ async fn the_paths_of_checks_are_there_only_with_the_seams() {
         ] {
             let answer = host.call("key-of-a", method, &path, &[], "{}").await;
             let there = answer.status != StatusCode::NOT_FOUND;
-            assert_eq!(there, host.engine.has_seams(), "{method} {path}");
+            assert_eq!(there, host.engine.has_test_endpoints(), "{method} {path}");
             if there && method == "GET" {
                 let same = host.get(&path.replace(CHECKED, PROPOSALS)).await;
                 assert_eq!(answer.json(), same.json(), "{path}");

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use axum::http::StatusCode;
 use remem_core::{Embedding, TenantId};
 use remem_engine::ports::{Embedder, EmbedderError};
-use remem_engine::registry::{self, Mode};
+use remem_engine::registry::{self, PassMode};
 use remem_testkit::server::MEMORY;
 use remem_testkit::{NOON, TestServer};
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ fn vector(text: &str) -> Option<Embedding> {
 async fn embed(host: &TestServer) {
     let pass = registry::find("embed").unwrap();
     host.engine
-        .run_pass(pass, &TenantId::parse("a").unwrap(), Mode::Apply)
+        .run_pass(pass, &TenantId::parse("a").unwrap(), PassMode::Apply)
         .await
         .unwrap();
 }

@@ -1,7 +1,7 @@
 //! Runs over HTTP: their log, their snapshot, their record, forks and cancels. On both stores.
 
 use remem_core::Permission;
-use remem_engine::registry::{self, Mode};
+use remem_engine::registry::{self, PassMode};
 use remem_testkit::server::{CANARY, MEMORY};
 use remem_testkit::{NOON, TestServer, wait_until};
 use serde_json::{Value, json};
@@ -49,11 +49,13 @@ async fn put(host: &TestServer, memory: &str, text: &str) -> String {
 async fn a_run_tells_what_it_did_and_wrote() {
     let host = TestServer::with_seams().await;
     let (id, state) = host
-        .run(json!({"workflowId": "conformance-noop", "tenantId": "somebody-else", "tags": ["t"]}))
+        .run_to_end(
+            json!({"workflowId": "conformance-noop", "tenantId": "somebody-else", "tags": ["t"]}),
+        )
         .await;
     assert_eq!(state["status"], "completed");
     assert_eq!(state["owner"]["tenant"], "a", "the key decides");
-    let events = host.ended(&id).await;
+    let events = host.wait_for_end(&id).await;
     is_sound(&events);
     assert_eq!(
         kinds(&events),
@@ -165,7 +167,7 @@ async fn a_start_can_be_repeated() {
     };
     let first = start(json!({"workflowId": "conformance-noop"})).await;
     let id = first.json()["runId"].as_str().unwrap().to_owned();
-    host.ended(&id).await;
+    host.wait_for_end(&id).await;
     let second = start(json!({"workflowId": "conformance-noop"})).await;
     assert_eq!(
         (
@@ -194,9 +196,13 @@ async fn nothing_of_what_a_caller_sends_is_in_events() {
         "tags": [canary],
         "configurable": {"ai": {"credentialRef": canary}},
     });
-    let (id, state) = host.run(body).await;
+    let (id, state) = host.run_to_end(body).await;
     assert_eq!(state["configurable"]["ai"]["credentialRef"], canary);
-    assert!(!json!(host.ended(&id).await).to_string().contains(canary));
+    assert!(
+        !json!(host.wait_for_end(&id).await)
+            .to_string()
+            .contains(canary)
+    );
     let unknown = host
         .post(
             "/v1/runs",
@@ -215,7 +221,7 @@ async fn a_run_without_a_node_type_fails_and_says_which() {
         json!([{"id": "a", "typeId": "core.noop"}, {"id": "b", "typeId": "conformance.secret.echo"}, {"id": "c", "typeId": "core.noop"}]),
     )
     .await;
-    let (id, state) = host.run(json!({"workflowId": "w"})).await;
+    let (id, state) = host.run_to_end(json!({"workflowId": "w"})).await;
     assert_eq!(
         (state["status"].as_str(), state["error"]["code"].as_str()),
         (Some("failed"), Some("capability_not_provided"))
@@ -230,7 +236,7 @@ async fn a_run_without_a_node_type_fails_and_says_which() {
             .unwrap()
             .contains("conformance.secret.echo")
     );
-    let events = host.ended(&id).await;
+    let events = host.wait_for_end(&id).await;
     is_sound(&events);
     assert_eq!(
         kinds(&events),
@@ -274,7 +280,7 @@ async fn a_run_reads_what_was_there_and_what_it_wrote() {
     )
     .await;
     let (_, state) = host
-        .run(json!({"workflowId": "w", "inputs": {"text": "its own"}}))
+        .run_to_end(json!({"workflowId": "w", "inputs": {"text": "its own"}}))
         .await;
     assert_eq!(state["status"], "completed", "{state}");
     let seen = |n: usize| {
@@ -354,7 +360,7 @@ async fn other_writers_never_show_through() {
         })
         .await;
         let host = host.clone();
-        runs.spawn(async move { host.run(json!({"workflowId": "reader"})).await.1 });
+        runs.spawn(async move { host.run_to_end(json!({"workflowId": "reader"})).await.1 });
     }
     while let Some(state) = runs.join_next().await {
         let state = state.unwrap();
@@ -390,7 +396,7 @@ async fn a_replay_repeats_byte_for_byte_and_does_nothing() {
     )
     .await;
     host.install("w", nodes).await;
-    let (id, state) = host.run(json!({"workflowId": "w"})).await;
+    let (id, state) = host.run_to_end(json!({"workflowId": "w"})).await;
     assert_eq!(state["status"], "completed", "{state}");
     let mut after: Vec<&str> = state["variables"]["after"]
         .as_array()
@@ -404,7 +410,7 @@ async fn a_replay_repeats_byte_for_byte_and_does_nothing() {
         ["of the child", "what it learnt"],
         "a completed child's writes show"
     );
-    let source = host.ended(&id).await;
+    let source = host.wait_for_end(&id).await;
     // Everything that the run saw goes away, and other things come.
     for entry in host.get(&format!("{MEMORY}/m/entries")).await.json()["entries"]
         .as_array()
@@ -418,7 +424,7 @@ async fn a_replay_repeats_byte_for_byte_and_does_nothing() {
     }
     let tenant = remem_core::TenantId::parse("a").unwrap();
     host.engine
-        .run_pass(registry::find("purge").unwrap(), &tenant, Mode::Apply)
+        .run_pass(registry::find("purge").unwrap(), &tenant, PassMode::Apply)
         .await
         .unwrap();
     put(&host, "m", "later").await;
@@ -437,7 +443,7 @@ async fn a_replay_repeats_byte_for_byte_and_does_nothing() {
         (&json!(id), &json!(0))
     );
     let fork = forked.json()["runId"].as_str().unwrap().to_owned();
-    let replayed = host.ended(&fork).await;
+    let replayed = host.wait_for_end(&fork).await;
     is_sound(&replayed);
     let again = host.get(&format!("/v1/runs/{fork}")).await.json();
     assert_eq!(
@@ -485,7 +491,7 @@ async fn a_replay_repeats_byte_for_byte_and_does_nothing() {
         )
         .await
         .json();
-    host.ended(second["runId"].as_str().unwrap()).await;
+    host.wait_for_end(second["runId"].as_str().unwrap()).await;
     let second = host
         .get(&format!("/v1/runs/{}", second["runId"].as_str().unwrap()))
         .await
@@ -505,7 +511,7 @@ async fn a_replay_of_a_node_that_writes_and_reads_is_the_same() {
     ] {
         let config = json!({"memoryAction": action, "memoryRef": "m", "probeMemoryRef": "n", "byokSecretId": "conformance-test-secret"});
         host.install(action, json!([node("probe", config)])).await;
-        let (id, state) = host.run(json!({"workflowId": action})).await;
+        let (id, state) = host.run_to_end(json!({"workflowId": action})).await;
         assert_eq!(state["status"], "completed", "{state}");
         let fork = host
             .post(&format!("/v1/runs/{id}:fork"), json!({"mode": "replay"}))
@@ -515,8 +521,8 @@ async fn a_replay_of_a_node_that_writes_and_reads_is_the_same() {
             .unwrap()
             .to_owned();
         assert_eq!(
-            kinds(&host.ended(&fork).await),
-            kinds(&host.ended(&id).await),
+            kinds(&host.wait_for_end(&fork).await),
+            kinds(&host.wait_for_end(&id).await),
             "{action}"
         );
         let again = host.get(&format!("/v1/runs/{fork}")).await.json();
@@ -536,7 +542,7 @@ async fn a_replay_whose_record_is_gone_is_refused() {
         json!([node("r", json!({"memoryAction": "read", "memoryRef": "m"}))]),
     )
     .await;
-    let (id, _) = host.run(json!({"workflowId": "w"})).await;
+    let (id, _) = host.run_to_end(json!({"workflowId": "w"})).await;
     let fork = async |body: Value| host.post(&format!("/v1/runs/{id}:fork"), body).await;
     assert_eq!(
         fork(json!({"mode": "replay", "fromSeq": 99}))
@@ -565,14 +571,14 @@ async fn a_replay_whose_record_is_gone_is_refused() {
     let pass = registry::find("runs").unwrap();
     let forgotten = host
         .engine
-        .run_pass(pass, &tenant, Mode::Apply)
+        .run_pass(pass, &tenant, PassMode::Apply)
         .await
         .unwrap();
     assert_eq!(forgotten.changed, 0, "too early");
     host.clock.set(NOON.plus_ms(31 * 24 * 3_600_000));
     let dry = host
         .engine
-        .run_pass(pass, &tenant, Mode::DryRun)
+        .run_pass(pass, &tenant, PassMode::DryRun)
         .await
         .unwrap();
     assert_eq!(
@@ -585,7 +591,7 @@ async fn a_replay_whose_record_is_gone_is_refused() {
     );
     let forgotten = host
         .engine
-        .run_pass(pass, &tenant, Mode::Apply)
+        .run_pass(pass, &tenant, PassMode::Apply)
         .await
         .unwrap();
     assert_eq!(forgotten.changed, 1);
@@ -627,9 +633,9 @@ async fn a_branch_goes_on_anew_from_a_point() {
     )
     .await;
     let (id, state) = host
-        .run(json!({"workflowId": "w", "inputs": {"one": "first", "two": "second"}}))
+        .run_to_end(json!({"workflowId": "w", "inputs": {"one": "first", "two": "second"}}))
         .await;
-    let source = host.ended(&id).await;
+    let source = host.wait_for_end(&id).await;
     let from = source
         .iter()
         .position(|event| event["type"] == "node.completed")
@@ -638,7 +644,7 @@ async fn a_branch_goes_on_anew_from_a_point() {
     let body = json!({"mode": "branch", "fromSeq": from, "runOptionsOverlay": {"inputs": {"two": "other"}, "tags": ["branch"]}});
     let forked = host.post(&format!("/v1/runs/{id}:fork"), body).await.json();
     let branch = forked["runId"].as_str().unwrap().to_owned();
-    let events = host.ended(&branch).await;
+    let events = host.wait_for_end(&branch).await;
     is_sound(&events);
     let now = host.get(&format!("/v1/runs/{branch}")).await.json();
     assert_eq!(
@@ -680,14 +686,14 @@ async fn a_cancelled_run_ends_once() {
         .collect();
     host.install("long", json!(nodes)).await;
     for _ in 0..5 {
-        let id = host.start(json!({"workflowId": "long"})).await;
+        let id = host.start_run(json!({"workflowId": "long"})).await;
         let cancelled = host
             .post(
                 &format!("/v1/runs/{id}/cancel"),
                 json!({"reason": "enough"}),
             )
             .await;
-        let events = host.ended(&id).await;
+        let events = host.wait_for_end(&id).await;
         is_sound(&events);
         let expected = if cancelled.status.is_success() {
             "run.cancelled"
@@ -699,7 +705,7 @@ async fn a_cancelled_run_ends_once() {
             .iter()
             .filter(|kind| **kind == "memory.written")
             .count();
-        let after = host.ended(&id).await;
+        let after = host.wait_for_end(&id).await;
         assert_eq!(
             after.len(),
             events.len(),
@@ -720,7 +726,7 @@ async fn a_cancelled_run_ends_once() {
     let (id, _) = {
         host.install("short", json!([{"id": "n", "typeId": "core.noop"}]))
             .await;
-        host.run(json!({"workflowId": "short"})).await
+        host.run_to_end(json!({"workflowId": "short"})).await
     };
     let late = host.post(&format!("/v1/runs/{id}/cancel"), json!({})).await;
     assert_eq!(
@@ -738,7 +744,7 @@ async fn a_secret_that_a_run_resolves_is_in_nothing_it_leaves() {
         json!([node("p", probe), {"id": "e", "typeId": "conformance.secret.echo", "config": {"secretId": "conformance-test-secret"}}]),
     )
     .await;
-    let (id, state) = host.run(json!({"workflowId": "w"})).await;
+    let (id, state) = host.run_to_end(json!({"workflowId": "w"})).await;
     assert_eq!(
         state["variables"]["memoryReadback"]["content"],
         "The service was called with [REDACTED:conformance-test-secret]."
@@ -746,12 +752,12 @@ async fn a_secret_that_a_run_resolves_is_in_nothing_it_leaves() {
     assert_eq!(state["variables"]["secretByteLength"], CANARY.len());
     let everything = format!(
         "{state} {:?} {}",
-        host.ended(&id).await,
+        host.wait_for_end(&id).await,
         host.get(&format!("{MEMORY}/m/entries")).await.json()
     );
     assert!(!everything.contains(CANARY));
     host.install("u", json!([{"id": "e", "typeId": "conformance.secret.echo", "config": {"secretId": "nobody-has-this"}}])).await;
-    let (_, state) = host.run(json!({"workflowId": "u"})).await;
+    let (_, state) = host.run_to_end(json!({"workflowId": "u"})).await;
     assert_eq!(state["error"]["code"], "credential_unavailable");
 }
 
@@ -769,7 +775,7 @@ async fn a_run_keeps_the_workspace_it_began_with() {
         )]),
     )
     .await;
-    let (id, state) = host.run(json!({"workflowId": "w"})).await;
+    let (id, state) = host.run_to_end(json!({"workflowId": "w"})).await;
     assert_eq!(
         (&state["workspace"], &state["variables"]["file"]),
         (&json!([{"path": "notes.md", "version": 1}]), &json!("one"))
@@ -788,7 +794,7 @@ async fn a_run_keeps_the_workspace_it_began_with() {
         .as_str()
         .unwrap()
         .to_owned();
-    host.ended(&fork).await;
+    host.wait_for_end(&fork).await;
     assert_eq!(
         host.get(&format!("/v1/runs/{fork}")).await.json()["variables"]["file"],
         "one"
@@ -801,7 +807,7 @@ async fn runs_are_their_tenants_own() {
     host.key("b", "key-of-b", &Permission::ALL).await;
     host.install("mine", json!([{"id": "n", "typeId": "core.noop"}]))
         .await;
-    let (id, _) = host.run(json!({"workflowId": "mine"})).await;
+    let (id, _) = host.run_to_end(json!({"workflowId": "mine"})).await;
     let paths = [
         ("GET", ""),
         ("GET", "/events"),
@@ -1048,7 +1054,7 @@ async fn a_run_resolves_secrets_of_the_vault_and_its_own() {
     .await;
     let text = format!("call it with {own}");
     let body = json!({"workflowId": "w", "inputs": {"text": text}, "configurable": {"secrets": {"own": own}, "model": "x"}});
-    let (id, state) = host.run(body).await;
+    let (id, state) = host.run_to_end(body).await;
     assert_eq!(state["status"], "completed", "{state}");
     assert_eq!(
         state["configurable"],
@@ -1069,7 +1075,7 @@ async fn a_run_resolves_secrets_of_the_vault_and_its_own() {
         "The service was called with [REDACTED:own].",
     ];
     assert_eq!(texts, HashSet::from(expected));
-    let everything = format!("{state} {memory} {:?}", host.ended(&id).await);
+    let everything = format!("{state} {memory} {:?}", host.wait_for_end(&id).await);
     assert!(!everything.contains(shared) && !everything.contains(own));
     let tenant = remem_core::TenantId::parse("a").unwrap();
     let left = host
@@ -1119,7 +1125,7 @@ async fn a_secret_that_comes_while_a_run_goes_on_counts_for_what_it_writes_then(
     };
     host.install("long", json!((0..100).map(write).collect::<Vec<_>>()))
         .await;
-    let id = host.start(json!({"workflowId": "long"})).await;
+    let id = host.start_run(json!({"workflowId": "long"})).await;
     let set = host
         .call(
             "key-of-a",
@@ -1130,7 +1136,7 @@ async fn a_secret_that_comes_while_a_run_goes_on_counts_for_what_it_writes_then(
         )
         .await;
     assert_eq!(set.status.as_u16(), 201);
-    host.ended(&id).await;
+    host.wait_for_end(&id).await;
     let memory = host.get(&format!("{MEMORY}/m/entries?limit=0")).await;
     assert!(
         !String::from_utf8(memory.bytes).unwrap().contains(value),
@@ -1168,7 +1174,7 @@ async fn calling_upon_an_agent_is_a_run() {
     assert_eq!(installed.status.as_u16(), 201, "{}", installed.json());
     let inputs = |task: &str| json!({"task": task, "availableTools": ["search", "shell"]});
     let (_, first) = host
-        .run(json!({"agentId": "local.desk.helper", "inputs": inputs("Ana asked for tea")}))
+        .run_to_end(json!({"agentId": "local.desk.helper", "inputs": inputs("Ana asked for tea")}))
         .await;
     assert_eq!(
         (first["status"].as_str(), &first["variables"]["recalled"]),
@@ -1182,13 +1188,13 @@ async fn calling_upon_an_agent_is_a_run() {
     );
     assert_eq!(first["agent"]["memoryRef"], "agents/local.desk.helper");
     let (id, second) = host
-        .run(json!({"agentId": "local.desk.helper", "inputs": inputs("Ana asked again")}))
+        .run_to_end(json!({"agentId": "local.desk.helper", "inputs": inputs("Ana asked again")}))
         .await;
     assert_eq!(
         second["variables"]["recalled"][0]["content"],
         "Ana asked for tea"
     );
-    let events = host.ended(&id).await;
+    let events = host.wait_for_end(&id).await;
     is_sound(&events);
     let reported = [
         "agent.invocation.started",
@@ -1212,7 +1218,7 @@ async fn calling_upon_an_agent_is_a_run() {
         .as_str()
         .unwrap()
         .to_owned();
-    let replayed = host.ended(&fork).await;
+    let replayed = host.wait_for_end(&fork).await;
     let facts = |events: &[Value]| {
         events[2..7]
             .iter()

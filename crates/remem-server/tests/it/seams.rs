@@ -216,7 +216,7 @@ async fn the_budget_fixture_lands_both_orders_where_a_model_is() {
     let host = TestServer::with_seams_and_embedder(Arc::new(Alike)).await;
     host.install("budget", nodes.clone()).await;
     for _ in 0..2 {
-        let (_, run) = host.run(json!({"workflowId": "budget"})).await;
+        let (_, run) = host.run_to_end(json!({"workflowId": "budget"})).await;
         let names = |order: &str| -> Vec<String> {
             serde_json::from_value(run["variables"][order].clone()).unwrap_or_default()
         };
@@ -233,7 +233,7 @@ async fn the_budget_fixture_lands_both_orders_where_a_model_is() {
     }
     let plain = TestServer::with_seams().await;
     plain.install("budget", nodes).await;
-    let (_, run) = plain.run(json!({"workflowId": "budget"})).await;
+    let (_, run) = plain.run_to_end(json!({"workflowId": "budget"})).await;
     assert_eq!(run["status"], json!("completed"));
     assert_eq!(run["variables"]["relevanceOrder"], Value::Null, "{run}");
 }

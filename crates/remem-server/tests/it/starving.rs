@@ -186,7 +186,7 @@ async fn costly_work_of_one_tenant_holds_up_neither_health_nor_other_tenants() {
     let mut asked = Vec::new();
     for (n, (method, path, body)) in costly.iter().enumerate() {
         asked.push(spawned(&host, "key-of-a", method, path, body));
-        wait_until(path, async || host.engine.cpu().waiting() == n + 1).await;
+        wait_until(path, async || host.engine.cpu().queued() == n + 1).await;
     }
     for (key, path) in [("", "/health"), ("key-of-b", other.as_str())] {
         let answer = spawned(&host, key, "GET", path, &Value::Null);
@@ -214,7 +214,7 @@ async fn costly_work_of_one_tenant_holds_up_neither_health_nor_other_tenants() {
             answer.json()
         );
     }
-    assert_eq!(host.engine.cpu().waiting(), 0);
+    assert_eq!(host.engine.cpu().queued(), 0);
 }
 
 #[tokio::test]

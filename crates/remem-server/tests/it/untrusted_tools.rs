@@ -2,7 +2,7 @@
 //! marked line by line, or left out.
 
 use remem_core::TenantId;
-use remem_engine::registry::{self, Mode};
+use remem_engine::registry::{self, PassMode};
 use remem_testkit::TestServer;
 use remem_testkit::server::MEMORY;
 use serde_json::{Value, json};
@@ -59,7 +59,10 @@ async fn prepared() -> (TestServer, String) {
     let infer = registry::find("infer").unwrap();
     let tenant = TenantId::parse("a").unwrap();
     let engine = &host.engine;
-    engine.run_pass(infer, &tenant, Mode::Apply).await.unwrap();
+    engine
+        .run_pass(infer, &tenant, PassMode::Apply)
+        .await
+        .unwrap();
     (host, id)
 }
 

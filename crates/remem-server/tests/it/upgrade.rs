@@ -3,7 +3,7 @@
 //!
 use remem_core::{Permission, Policy, TenantId, Timestamp};
 use remem_engine::VaultKey;
-use remem_engine::registry::{Mode, PASSES};
+use remem_engine::registry::{PASSES, PassMode};
 use remem_testkit::storage::is_postgres;
 use remem_testkit::{TestEnv, TestServer, kept};
 use serde_json::Value;
@@ -90,7 +90,7 @@ async fn a_host_of_0_1_0_is_served() {
         for pass in &PASSES {
             for tenant in ["default", "other"] {
                 let tenant = TenantId::parse(tenant).unwrap();
-                let done = host.engine.run_pass(pass, &tenant, Mode::Apply).await;
+                let done = host.engine.run_pass(pass, &tenant, PassMode::Apply).await;
                 assert!(done.is_ok(), "{} of {tenant}: {done:?}", pass.name);
             }
         }

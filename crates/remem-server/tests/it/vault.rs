@@ -7,7 +7,7 @@ use remem_core::{
     ShapePolicy, TenantId,
 };
 use remem_engine::VaultKey;
-use remem_engine::registry::{self, Mode, PassReport};
+use remem_engine::registry::{self, PassMode, PassReport};
 use remem_testkit::server::MEMORY;
 use remem_testkit::{NOON, TestResponse, TestServer};
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ async fn stored(host: &TestServer) -> String {
     let found = host
         .env
         .store
-        .stale(&tenant(), 0, None, 1_000)
+        .entries_to_rescan(&tenant(), 0, None, 1_000)
         .await
         .unwrap();
     let mut texts: Vec<String> = found
@@ -74,13 +74,13 @@ async fn stored(host: &TestServer) -> String {
         .map(|e| format!("{} {:?} {}", e.content, e.tags, json!(e.metadata)))
         .collect();
     for kind in RecordKind::ALL {
-        let records = match kind.is_inert() {
+        let records = match kind.is_under_review() {
             true => host
                 .env
                 .review
                 .as_ref()
                 .unwrap()
-                .inert_list(&tenant(), kind, "", None, 1_000)
+                .review_records(&tenant(), kind, "", None, 1_000)
                 .await
                 .unwrap(),
             false => host
@@ -109,17 +109,17 @@ fn plain(body: Value) -> RecordBody {
     Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 0,
+        redaction_fingerprint: 0,
         now: NOON,
     }
-    .record(body.as_object().unwrap().clone())
+    .redact_record(body.as_object().unwrap().clone())
 }
 
 fn tenant() -> TenantId {
     TenantId::parse("a").unwrap()
 }
 
-async fn rescan(host: &TestServer, mode: Mode) -> PassReport {
+async fn rescan(host: &TestServer, mode: PassMode) -> PassReport {
     host.engine
         .run_pass(registry::find("rescan").unwrap(), &tenant(), mode)
         .await
@@ -551,7 +551,7 @@ async fn a_late_value_leaves_what_was_stored() {
         file(content).await;
     }
     for kind in [RecordKind::Run, RecordKind::RunRead] {
-        let batch = Batch::new(tenant(), NOON).set(
+        let batch = Batch::new(tenant(), NOON).set_record(
             kind,
             "run_1".to_owned(),
             Precondition::Absent,
@@ -576,7 +576,7 @@ async fn a_late_value_leaves_what_was_stored() {
         (8 * 4 + 3 + 2, 1)
     );
     // Before: no such value, so nothing to do but to note the rules.
-    assert_eq!(rescan(&host, Mode::Apply).await.changed, 0);
+    assert_eq!(rescan(&host, PassMode::Apply).await.changed, 0);
     set(&host, "late", OLD).await;
     assert_eq!(
         host.get(&format!("{MEMORY}/m1/entries")).await.json()["entries"][0]["content"],
@@ -587,7 +587,7 @@ async fn a_late_value_leaves_what_was_stored() {
         stored(&host).await.contains("Velvet"),
         "the disk only after the pass"
     );
-    let tried = rescan(&host, Mode::DryRun).await;
+    let tried = rescan(&host, PassMode::DryRun).await;
     assert_eq!(
         (tried.examined, tried.changed, tried.more),
         (9 + 6, 8 + 5, false)
@@ -595,7 +595,7 @@ async fn a_late_value_leaves_what_was_stored() {
     assert!(stored(&host).await.contains("Velvet"));
     // The pass gives `a.md` a version of its own, which is checked when its turn comes.
     assert_eq!(
-        rescan(&host, Mode::Apply).await,
+        rescan(&host, PassMode::Apply).await,
         PassReport {
             examined: 9 + 7,
             changed: 8 + 5,
@@ -619,7 +619,7 @@ async fn a_late_value_leaves_what_was_stored() {
         (2, json!({"inputs": ["[REDACTED:late]"], "n": 1}))
     );
     assert_eq!(
-        (found().await, rescan(&host, Mode::Apply).await),
+        (found().await, rescan(&host, PassMode::Apply).await),
         (0, PassReport::default()),
         "nothing is left to do"
     );
@@ -683,14 +683,14 @@ async fn a_write_that_was_overtaken_is_found_by_a_second_walk() {
     .await;
     put(&late, "this node has looked at the vault").await;
     set(&host, "late", OLD).await;
-    assert_eq!(rescan(&host, Mode::Apply).await.changed, 0);
+    assert_eq!(rescan(&host, PassMode::Apply).await.changed, 0);
     assert_eq!(
         put(&late, OLD).await,
         OLD,
         "less than a second ago there was no such secret"
     );
     assert_eq!(
-        rescan(&host, Mode::Apply).await,
+        rescan(&host, PassMode::Apply).await,
         PassReport::default(),
         "too early to be sure that nobody writes by the old rules"
     );
@@ -701,11 +701,11 @@ async fn a_write_that_was_overtaken_is_found_by_a_second_walk() {
         "after a second every node knows"
     );
     host.clock.set(NOON.plus_ms(30_000));
-    assert_eq!(rescan(&host, Mode::Apply).await.changed, 1);
+    assert_eq!(rescan(&host, PassMode::Apply).await.changed, 1);
     assert!(!stored(&host).await.contains("Velvet"));
     host.clock.set(NOON.plus_ms(90_000));
     assert_eq!(
-        rescan(&host, Mode::Apply).await,
+        rescan(&host, PassMode::Apply).await,
         PassReport::default(),
         "then it is done"
     );
@@ -723,7 +723,7 @@ async fn a_pass_goes_on_where_another_process_stopped() {
         put(&host, &format!("note {n} {OLD}")).await;
     }
     set(&host, "late", OLD).await;
-    let first = rescan(&host, Mode::Apply).await;
+    let first = rescan(&host, PassMode::Apply).await;
     assert_eq!(
         first,
         PassReport {
@@ -741,7 +741,7 @@ async fn a_pass_goes_on_where_another_process_stopped() {
     .await;
     drop(host);
     assert_eq!(
-        rescan(&next, Mode::Apply).await,
+        rescan(&next, PassMode::Apply).await,
         PassReport {
             examined: 30,
             changed: 30,
@@ -767,7 +767,7 @@ async fn a_text_that_outgrows_its_limit_is_redacted_all_the_same() {
         .to_owned();
     let name = "a-name-that-is-much-longer-than-the-value-that-it-stands-for";
     set(&host, name, "hunter2!").await;
-    assert_eq!(rescan(&host, Mode::Apply).await.changed, 1);
+    assert_eq!(rescan(&host, PassMode::Apply).await.changed, 1);
     assert!(!stored(&host).await.contains("hunter2"));
     let entry = host.get(&format!("{MEMORY}/m/entries/{id}")).await.json();
     assert_eq!(
@@ -832,7 +832,11 @@ async fn assert_locked(host: &TestServer) {
     }
     let failed = host
         .engine
-        .run_pass(registry::find("rescan").unwrap(), &tenant(), Mode::Apply)
+        .run_pass(
+            registry::find("rescan").unwrap(),
+            &tenant(),
+            PassMode::Apply,
+        )
         .await;
     assert!(failed.is_err());
 }
@@ -868,7 +872,7 @@ async fn another_key_stops_writes_and_lets_nothing_through() {
         host.env.clone(),
         Policy::default(),
         vec![],
-        Some(VaultKey::new([8; 32]).also_opens([9; 32])),
+        Some(VaultKey::new([8; 32]).with_earlier_key([9; 32])),
     )
     .await;
     assert_eq!(put(&both, OLD).await, "[REDACTED:x]");
@@ -904,7 +908,7 @@ async fn a_secret_that_was_moved_by_hand_does_not_open() {
         .unwrap()
         .unwrap();
     let body = plain(Value::Object(record.body));
-    let batch = Batch::new(tenant(), NOON).set(
+    let batch = Batch::new(tenant(), NOON).set_record(
         RecordKind::Secret,
         "tenant/-/y".to_owned(),
         Precondition::Absent,

@@ -1,22 +1,22 @@
 //! The reasons why a copy was refused or failed, as sentences that say what to do. None of them
 //! holds a URL, a key or a text.
 
-use crate::postgres::OpenError;
+use crate::postgres::PostgresOpenError;
 use remem_core::TenantId;
 use remem_store::StoreError;
 
 /// The two ends of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum CopyEnd {
     /// The host named by `--from`.
     Source,
     /// The host named by `--to`.
     Target,
 }
 
-impl std::fmt::Display for End {
+impl std::fmt::Display for CopyEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if *self == End::Source {
+        f.write_str(if *self == CopyEnd::Source {
             "source"
         } else {
             "target"
@@ -32,10 +32,10 @@ pub enum CopyError {
     NoHost,
     /// The embedded store cannot be opened.
     #[error("the {0} cannot be opened")]
-    Folder(End, #[source] StoreError),
+    Folder(CopyEnd, #[source] StoreError),
     /// The database is not prepared, does not separate tenants, or cannot be reached.
     #[error("the {0} cannot be used")]
-    Database(End, #[source] Box<OpenError>),
+    Database(CopyEnd, #[source] Box<PostgresOpenError>),
     /// Source and target are the same host under two names.
     #[error("source and target are the same place")]
     SamePlace,
@@ -44,7 +44,7 @@ pub enum CopyError {
     NoTenant(TenantId),
     /// The key file is damaged or cannot be read.
     #[error("host.key of the {0} cannot be used: {1}")]
-    SecretFile(End, String),
+    SecretFile(CopyEnd, String),
     /// The source has no secret, so its keys could not be copied.
     #[error(
         "the source has no host secret, so its keys could not go on working: give the file with storage.host_key_file, or open \

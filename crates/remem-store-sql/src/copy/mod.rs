@@ -11,27 +11,27 @@
 
 mod error;
 mod postgres;
-mod postgres_kin;
+mod postgres_lineage;
 mod postgres_workshop;
 pub(crate) mod rows;
 mod side;
 mod sqlite;
 mod sqlite_entry;
-mod sqlite_kin;
+mod sqlite_lineage;
 mod sqlite_workshop;
 mod tenant;
 
-pub use error::{CopyError, End};
+pub use error::{CopyEnd, CopyError};
 
-use crate::postgres::Options as DatabaseOptions;
+use crate::postgres::PostgresOptions as DatabaseOptions;
 use remem_core::TenantId;
-use remem_store::Tenant;
-use side::{Secret, Side};
+use remem_store::TenantRecord;
+use side::{CopySide, HostSecret};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 /// The location of a host's data.
-pub enum Place {
+pub enum CopyLocation {
     /// The folder of an embedded store.
     Folder(PathBuf),
     /// A prepared PostgreSQL database.
@@ -45,7 +45,7 @@ pub enum Place {
 
 /// The choices for a copy.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct CopyOptions {
     /// Copy only this tenant, if given.
     pub tenant: Option<TenantId>,
     /// Only check and count; write nothing.
@@ -54,7 +54,7 @@ pub struct Options {
 
 /// The phase that a copy is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CopyPhase {
     /// Rows are being copied.
     Copying,
     /// The target is read again and compared.
@@ -63,11 +63,11 @@ pub enum Step {
 
 /// The progress of the copy of a tenant.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct CopyProgress {
     /// The tenant that is being copied.
     pub tenant: TenantId,
     /// The phase of its copy.
-    pub step: Step,
+    pub phase: CopyPhase,
     /// Entries copied so far, and all entries.
     pub entries: (u64, u64),
     /// Events copied so far, and all events.
@@ -75,7 +75,7 @@ pub struct Progress {
 }
 
 /// Called after each page; `Break` stops the copy, which can be resumed later.
-pub type OnProgress<'a> = dyn FnMut(&Progress) -> ControlFlow<()> + Send + 'a;
+pub type OnProgress<'a> = dyn FnMut(&CopyProgress) -> ControlFlow<()> + Send + 'a;
 
 /// The result of the copy of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,20 +91,20 @@ pub struct TenantReport {
     /// Source and target agree and the target passed its own check.
     pub verified: bool,
     /// The source was written to during the copy: another copy is needed.
-    pub moved: bool,
+    pub source_changed: bool,
 }
 
 /// Copies tenants, keys and memory. Run again after an interruption, it continues where it was.
 pub async fn copy(
-    from: Place,
-    to: Place,
-    options: &Options,
+    from: CopyLocation,
+    to: CopyLocation,
+    options: &CopyOptions,
     progress: &mut OnProgress<'_>,
 ) -> Result<Vec<TenantReport>, CopyError> {
-    let source = open(from, End::Source, options.dry_run)
+    let source = open(from, CopyEnd::Source, options.dry_run)
         .await?
         .ok_or(CopyError::NoHost)?;
-    let target = open(to, End::Target, options.dry_run).await?;
+    let target = open(to, CopyEnd::Target, options.dry_run).await?;
     if let Some(target) = &target {
         refuse_same_place(source.as_ref(), target.as_ref()).await?;
     }
@@ -114,7 +114,7 @@ pub async fn copy(
         .verify()
         .await
         .map_err(CopyError::DamagedHost)?;
-    carry_secret(&secret, target.as_deref(), options.dry_run).await?;
+    copy_secret(&secret, target.as_deref(), options.dry_run).await?;
     let mut reports = Vec::new();
     for tenant in tenants(source.as_ref(), options).await? {
         let report = match &target {
@@ -137,21 +137,21 @@ pub async fn copy(
 
 /// Opens a location. `None`: a folder that does not exist, where it may not be created.
 async fn open(
-    location: Place,
-    end: End,
+    location: CopyLocation,
+    end: CopyEnd,
     dry_run: bool,
-) -> Result<Option<Box<dyn Side>>, CopyError> {
+) -> Result<Option<Box<dyn CopySide>>, CopyError> {
     match location {
-        Place::Folder(folder) => sqlite::open(folder, end, dry_run)
-            .map(|side| side.map(|side| Box::new(side) as Box<dyn Side>)),
-        Place::Database { options, secret } => {
+        CopyLocation::Folder(folder) => sqlite::open(folder, end, dry_run)
+            .map(|side| side.map(|side| Box::new(side) as Box<dyn CopySide>)),
+        CopyLocation::Database { options, secret } => {
             Ok(Some(Box::new(postgres::open(*options, secret, end).await?)))
         }
     }
 }
 
 /// Refuses to copy a host onto itself.
-async fn refuse_same_place(source: &dyn Side, target: &dyn Side) -> Result<(), CopyError> {
+async fn refuse_same_place(source: &dyn CopySide, target: &dyn CopySide) -> Result<(), CopyError> {
     if source.identity().await? == target.identity().await? {
         Err(CopyError::SamePlace)
     } else {
@@ -160,16 +160,16 @@ async fn refuse_same_place(source: &dyn Side, target: &dyn Side) -> Result<(), C
 }
 
 /// Copies the host's secret, or checks that the target has the same.
-async fn carry_secret(
-    secret: &Secret,
-    target: Option<&dyn Side>,
+async fn copy_secret(
+    secret: &HostSecret,
+    target: Option<&dyn CopySide>,
     dry_run: bool,
 ) -> Result<(), CopyError> {
     let Some(target) = target else { return Ok(()) };
     let target_secret = match target.secret().await? {
         Some(target_secret) => target_secret,
         None if dry_run => return Ok(()),
-        None => target.keep_secret(secret).await?,
+        None => target.store_secret(secret).await?,
     };
     if target_secret == *secret {
         return Ok(());
@@ -182,7 +182,7 @@ async fn carry_secret(
 }
 
 /// Whether the target has keys or idempotency records, which are digests under the host's secret.
-async fn depends_on_secret(side: &dyn Side) -> Result<bool, CopyError> {
+async fn depends_on_secret(side: &dyn CopySide) -> Result<bool, CopyError> {
     for tenant in side.directory().tenants().await? {
         if !side.directory().keys(&tenant.id).await?.is_empty() {
             return Ok(true);
@@ -190,7 +190,7 @@ async fn depends_on_secret(side: &dyn Side) -> Result<bool, CopyError> {
         if !side
             .snapshot(&tenant.id)
             .await?
-            .repeats(&(String::new(), Vec::new()))
+            .idempotency_rows(&(String::new(), Vec::new()))
             .await?
             .is_empty()
         {
@@ -201,7 +201,10 @@ async fn depends_on_secret(side: &dyn Side) -> Result<bool, CopyError> {
 }
 
 /// The tenants to copy.
-async fn tenants(source: &dyn Side, options: &Options) -> Result<Vec<Tenant>, CopyError> {
+async fn tenants(
+    source: &dyn CopySide,
+    options: &CopyOptions,
+) -> Result<Vec<TenantRecord>, CopyError> {
     match &options.tenant {
         None => Ok(source.directory().tenants().await?),
         Some(id) => Ok(vec![

@@ -4,17 +4,17 @@
 //! Entries themselves are written by `crate::postgres::copy`, next to the statements of a commit
 //! that it uses as well.
 
-use super::error::{CopyError, End};
+use super::error::{CopyEnd, CopyError};
 use super::rows::{
-    self, ActionRow, ClockRow, EntryRow, EventRow, LinkRow, PAGE_BYTES, PAGE_ROWS, RecordRow,
-    RepeatRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow,
+    self, ActionRow, ClockRow, EntryRow, EventRow, IdempotencyRow, LinkRow, PAGE_BYTES, PAGE_ROWS,
+    RecordRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow,
 };
-use super::side::{Secret, Side, Snapshot};
-use super::{postgres_kin as lineage, postgres_workshop as workshop};
+use super::side::{CopySide, HostSecret, TenantReader};
+use super::{postgres_lineage as lineage, postgres_workshop as workshop};
 use crate::postgres::copy::put_entries;
-use crate::postgres::gate::{Failed, Identity, Role, Transaction, call};
+use crate::postgres::gate::{Identity, Role, Transaction, TripError, sql_call};
 use crate::postgres::rows::get;
-use crate::postgres::{Options, PostgresDirectory, PostgresStore};
+use crate::postgres::{PostgresDirectory, PostgresOptions, PostgresStore};
 use crate::stored::content_hash;
 use async_trait::async_trait;
 use remem_core::TenantId;
@@ -27,22 +27,22 @@ const READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL s
      SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL plan_cache_mode = force_custom_plan";
 
 /// A database that holds a host.
-pub(super) struct Database {
+pub(super) struct DatabaseSide {
     store: PostgresStore,
     directory: PostgresDirectory,
     /// The host's secret, if it is stored outside the database.
-    secret: Option<Secret>,
+    secret: Option<HostSecret>,
 }
 
 pub(super) async fn open(
-    options: Options,
-    secret: Option<Secret>,
-    end: End,
-) -> Result<Database, CopyError> {
+    options: PostgresOptions,
+    secret: Option<HostSecret>,
+    end: CopyEnd,
+) -> Result<DatabaseSide, CopyError> {
     let store = PostgresStore::open(options)
         .await
         .map_err(|error| CopyError::Database(end, Box::new(error)))?;
-    Ok(Database {
+    Ok(DatabaseSide {
         directory: store.directory(),
         store,
         secret,
@@ -50,12 +50,12 @@ pub(super) async fn open(
 }
 
 /// A reader of one tenant, in one transaction.
-pub(super) struct Reader {
+pub(super) struct PostgresReader {
     transaction: Transaction,
     tenant: TenantId,
 }
 
-impl Reader {
+impl PostgresReader {
     /// Runs a query whose parameter `$1` is the tenant.
     pub async fn rows(
         &self,
@@ -67,9 +67,9 @@ impl Reader {
         all.extend(params);
         let mut results = self
             .transaction
-            .run(vec![call(sql, &all)])
+            .run(vec![sql_call(sql, &all)])
             .await
-            .map_err(Failed::into_store)?;
+            .map_err(TripError::into_store)?;
         Ok(results.pop().unwrap_or_default())
     }
 }
@@ -77,7 +77,7 @@ impl Reader {
 pub(super) const LIMIT: i64 = PAGE_ROWS as i64;
 
 #[async_trait]
-impl Snapshot for Reader {
+impl TenantReader for PostgresReader {
     async fn clock(&self) -> Result<ClockRow, StoreError> {
         let rows = self
             .rows(
@@ -85,7 +85,11 @@ impl Snapshot for Reader {
                 &[],
             )
             .await?;
-        Ok(rows.first().map(clock).transpose()?.unwrap_or_default())
+        Ok(rows
+            .first()
+            .map(read_clock)
+            .transpose()?
+            .unwrap_or_default())
     }
 
     async fn last_event(&self) -> Result<Option<(i64, Vec<u8>)>, StoreError> {
@@ -136,7 +140,7 @@ impl Snapshot for Reader {
         self.rows(&sql, &[&after, &LIMIT])
             .await?
             .iter()
-            .map(event)
+            .map(read_event)
             .collect()
     }
 
@@ -168,19 +172,22 @@ impl Snapshot for Reader {
         self.rows(&sql, &[&after.0, &after.1, &LIMIT, &(PAGE_BYTES as i64)])
             .await?
             .iter()
-            .map(entry)
+            .map(read_entry)
             .collect()
     }
 
-    async fn repeats(&self, after: &(String, Vec<u8>)) -> Result<Vec<RepeatRow>, StoreError> {
+    async fn idempotency_rows(
+        &self,
+        after: &(String, Vec<u8>),
+    ) -> Result<Vec<IdempotencyRow>, StoreError> {
         let sql = format!(
             "SELECT {} FROM remem.idempotency WHERE tenant_id = $1 AND (operation, key) > ($2, $3) ORDER BY operation, key LIMIT $4",
-            rows::REPEAT
+            rows::IDEMPOTENCY
         );
         self.rows(&sql, &[&after.0, &after.1, &LIMIT])
             .await?
             .iter()
-            .map(repeat)
+            .map(read_idempotency_row)
             .collect()
     }
 
@@ -196,17 +203,17 @@ impl Snapshot for Reader {
         let sql = format!("SELECT {} FROM remem.review r {page}", rows::REVIEW);
         let name = self.tenant.as_str();
         let statements = vec![
-            call(AS_REVIEWER, &[]),
-            call(&sql, &[&name, &after.0, &after.1, &LIMIT]),
-            call(AS_BEFORE, &[]),
+            sql_call(AS_REVIEWER, &[]),
+            sql_call(&sql, &[&name, &after.0, &after.1, &LIMIT]),
+            sql_call(AS_BEFORE, &[]),
         ];
         let results = self
             .transaction
             .run(statements)
             .await
-            .map_err(Failed::into_store)?;
-        let read = |rows: &[Row]| rows.iter().map(record).collect::<Result<Vec<_>, _>>();
-        Ok(rows::merged(read(&records)?, read(&results[1])?))
+            .map_err(TripError::into_store)?;
+        let read = |rows: &[Row]| rows.iter().map(read_record).collect::<Result<Vec<_>, _>>();
+        Ok(rows::merge_pages(read(&records)?, read(&results[1])?))
     }
 
     async fn replaced(&self, after: (i64, i64)) -> Result<Vec<ReplacedRow>, StoreError> {
@@ -236,16 +243,16 @@ impl Snapshot for Reader {
         workshop::rules(self, after).await
     }
 
-    async fn end(self: Box<Self>) -> Result<(), StoreError> {
+    async fn release(self: Box<Self>) -> Result<(), StoreError> {
         self.transaction
             .commit(Vec::new())
             .await
-            .map_err(Failed::into_store)
+            .map_err(TripError::into_store)
             .map(|_| ())
     }
 }
 
-fn clock(row: &Row) -> Result<ClockRow, StoreError> {
+fn read_clock(row: &Row) -> Result<ClockRow, StoreError> {
     Ok(ClockRow {
         revision: get(row, 0)?,
         seq: get(row, 1)?,
@@ -254,7 +261,7 @@ fn clock(row: &Row) -> Result<ClockRow, StoreError> {
     })
 }
 
-fn event(row: &Row) -> Result<EventRow, StoreError> {
+fn read_event(row: &Row) -> Result<EventRow, StoreError> {
     Ok(EventRow {
         seq: get(row, 0)?,
         revision: get(row, 1)?,
@@ -268,7 +275,7 @@ fn event(row: &Row) -> Result<EventRow, StoreError> {
     })
 }
 
-fn entry(row: &Row) -> Result<EntryRow, StoreError> {
+fn read_entry(row: &Row) -> Result<EntryRow, StoreError> {
     Ok(EntryRow {
         scope_id: get(row, 0)?,
         row_id: get(row, 1)?,
@@ -304,8 +311,8 @@ fn entry(row: &Row) -> Result<EntryRow, StoreError> {
     })
 }
 
-fn repeat(row: &Row) -> Result<RepeatRow, StoreError> {
-    Ok(RepeatRow {
+fn read_idempotency_row(row: &Row) -> Result<IdempotencyRow, StoreError> {
+    Ok(IdempotencyRow {
         operation: get(row, 0)?,
         key: get(row, 1)?,
         body: get(row, 2)?,
@@ -315,7 +322,7 @@ fn repeat(row: &Row) -> Result<RepeatRow, StoreError> {
     })
 }
 
-fn record(row: &Row) -> Result<RecordRow, StoreError> {
+fn read_record(row: &Row) -> Result<RecordRow, StoreError> {
     let due = get(row, 5)?;
     let topic = get(row, 6)?;
     let source_scope = get(row, 7)?;
@@ -380,7 +387,7 @@ pub(super) fn column<'a, R, T>(page: &'a [R], field: impl Fn(&'a R) -> T) -> Vec
 }
 
 #[async_trait]
-impl Side for Database {
+impl CopySide for DatabaseSide {
     fn store(&self) -> &dyn Store {
         &self.store
     }
@@ -398,7 +405,7 @@ impl Side for Database {
         Ok(rows.first().map_or(Ok(String::new()), |row| get(row, 0))?)
     }
 
-    async fn secret(&self) -> Result<Option<Secret>, CopyError> {
+    async fn secret(&self) -> Result<Option<HostSecret>, CopyError> {
         if self.secret.is_some() {
             return Ok(self.secret);
         }
@@ -420,17 +427,17 @@ impl Side for Database {
         Ok(rows.first().map(secret).transpose()?)
     }
 
-    async fn keep_secret(&self, secret: &Secret) -> Result<Secret, CopyError> {
+    async fn store_secret(&self, secret: &HostSecret) -> Result<HostSecret, CopyError> {
         Ok(self.store.host_secret(secret).await?)
     }
 
-    async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn Snapshot>, StoreError> {
+    async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn TenantReader>, StoreError> {
         let (transaction, _) = self
             .store
             .gate()
-            .open(READ, Role::App, Identity::keeper(tenant), Vec::new())
+            .open(READ, Role::App, Identity::as_host(tenant), Vec::new())
             .await?;
-        Ok(Box::new(Reader {
+        Ok(Box::new(PostgresReader {
             transaction,
             tenant: tenant.clone(),
         }))
@@ -447,7 +454,7 @@ impl Side for Database {
         let hash = column(&page, |r| r.hash.as_slice());
         let run_seq = column(&page, |r| r.run_seq);
         let recorded_at = column(&page, |r| r.recorded_at);
-        let put = call(
+        let put = sql_call(
             PUT_EVENTS,
             &[
                 &name,
@@ -464,7 +471,7 @@ impl Side for Database {
         );
         self.store
             .gate()
-            .write(Role::App, Identity::keeper(tenant), vec![put])
+            .write(Role::App, Identity::as_host(tenant), vec![put])
             .await
             .map(|_| ())
     }
@@ -474,10 +481,10 @@ impl Side for Database {
         let id = column(&page, |r| r.scope_id);
         let memory_ref = column(&page, |r| r.memory_ref.as_str());
         let owner = column(&page, |r| r.owner.as_deref());
-        let put = call(PUT_SCOPES, &[&name, &id, &memory_ref, &owner]);
+        let put = sql_call(PUT_SCOPES, &[&name, &id, &memory_ref, &owner]);
         self.store
             .gate()
-            .write(Role::App, Identity::keeper(tenant), vec![put])
+            .write(Role::App, Identity::as_host(tenant), vec![put])
             .await
             .map(|_| ())
     }
@@ -486,7 +493,11 @@ impl Side for Database {
         put_entries(self.store.gate(), tenant, &page).await
     }
 
-    async fn put_repeats(&self, tenant: &TenantId, page: Vec<RepeatRow>) -> Result<(), StoreError> {
+    async fn put_idempotency_rows(
+        &self,
+        tenant: &TenantId,
+        page: Vec<IdempotencyRow>,
+    ) -> Result<(), StoreError> {
         let name = tenant.as_str();
         let operation = column(&page, |r| r.operation.as_str());
         let key = column(&page, |r| r.key.as_slice());
@@ -494,40 +505,47 @@ impl Side for Database {
         let at = column(&page, |r| r.at);
         let revision = column(&page, |r| r.revision);
         let outcomes = column(&page, |r| r.outcomes.as_str());
-        let put = call(
+        let put = sql_call(
             PUT_REPEATS,
             &[&name, &operation, &key, &body, &at, &revision, &outcomes],
         );
         self.store
             .gate()
-            .write(Role::App, Identity::keeper(tenant), vec![put])
+            .write(Role::App, Identity::as_host(tenant), vec![put])
             .await
             .map(|_| ())
     }
 
     /// Runs as the worker: the application has no right to delete the records that make a
     /// repetition safe.
-    async fn drop_repeats(&self, tenant: &TenantId, before: i64) -> Result<(), StoreError> {
+    async fn delete_idempotency_rows(
+        &self,
+        tenant: &TenantId,
+        before: i64,
+    ) -> Result<(), StoreError> {
         let name = tenant.as_str();
         self.store
             .gate()
             .write(
                 Role::Worker,
-                Identity::keeper(tenant),
-                vec![call(DROP_REPEATS, &[&name, &before])],
+                Identity::as_host(tenant),
+                vec![sql_call(DROP_REPEATS, &[&name, &before])],
             )
             .await
             .map(|_| ())
     }
 
-    async fn drop_records(&self, tenant: &TenantId) -> Result<(), StoreError> {
+    async fn delete_records(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let name = tenant.as_str();
         self.store
             .gate()
             .write(
                 Role::App,
-                Identity::keeper(tenant),
-                vec![call(DROP_RECORDS, &[&name]), call(DROP_REVIEWS, &[&name])],
+                Identity::as_host(tenant),
+                vec![
+                    sql_call(DROP_RECORDS, &[&name]),
+                    sql_call(DROP_REVIEWS, &[&name]),
+                ],
             )
             .await
             .map(|_| ())
@@ -550,7 +568,7 @@ impl Side for Database {
                 .as_ref()
                 .map(|id| content_hash(id.as_bytes()).to_vec())
         });
-        let put = call(
+        let put = sql_call(
             PUT_RECORDS,
             &[
                 &name, &kind, &key, &version, &at, &body, &due, &topic, &scope, &id,
@@ -562,13 +580,13 @@ impl Side for Database {
         let at = column(&reviews, |r| r.at);
         let body = column(&reviews, |r| r.body.as_str());
         let due = column(&reviews, |r| r.due);
-        let inert = call(
+        let inert = sql_call(
             PUT_REVIEWS,
             &[&name, &kind, &key, &version, &at, &body, &due],
         );
         self.store
             .gate()
-            .write(Role::App, Identity::keeper(tenant), vec![put, inert])
+            .write(Role::App, Identity::as_host(tenant), vec![put, inert])
             .await
             .map(|_| ())
     }
@@ -585,8 +603,8 @@ impl Side for Database {
         lineage::put_links(self.store.gate(), tenant, &page).await
     }
 
-    async fn drop_subjects(&self, tenant: &TenantId) -> Result<(), StoreError> {
-        lineage::drop_subjects(self.store.gate(), tenant).await
+    async fn delete_subjects(&self, tenant: &TenantId) -> Result<(), StoreError> {
+        lineage::delete_subjects(self.store.gate(), tenant).await
     }
 
     async fn put_subjects(
@@ -605,7 +623,7 @@ impl Side for Database {
         workshop::put_actions(self.store.gate(), tenant, &page).await
     }
 
-    async fn drop_rules(&self, tenant: &TenantId) -> Result<(), StoreError> {
+    async fn delete_rules(&self, tenant: &TenantId) -> Result<(), StoreError> {
         workshop::drop_rules(self.store.gate(), tenant).await
     }
 
@@ -616,15 +634,15 @@ impl Side for Database {
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {
         let name = tenant.as_str();
         let calls = vec![
-            call(PUT_DUE, &[&name]),
-            call(
+            sql_call(PUT_DUE, &[&name]),
+            sql_call(
                 PUT_CLOCK,
                 &[&name, &clock.revision, &clock.seq, &clock.at, &clock.chain],
             ),
         ];
         self.store
             .gate()
-            .write(Role::App, Identity::keeper(tenant), calls)
+            .write(Role::App, Identity::as_host(tenant), calls)
             .await
             .map(|_| ())
     }

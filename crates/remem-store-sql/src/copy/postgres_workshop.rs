@@ -1,10 +1,10 @@
 //! Reads and writes slots, actions and rules for a copy, in PostgreSQL. Entries are found by the
 //! digests of their ids.
 
-use super::postgres::{LIMIT, Reader, column};
-use super::postgres_kin::{hash, write};
+use super::postgres::{LIMIT, PostgresReader, column};
+use super::postgres_lineage::{id_hash, write_as_host};
 use super::rows::{ActionRow, RuleRow, SlotRow};
-use crate::postgres::gate::{Gate, call};
+use crate::postgres::gate::{Gate, sql_call};
 use crate::postgres::rows::get;
 use remem_core::TenantId;
 use remem_store::StoreError;
@@ -17,7 +17,10 @@ const ACTIONS: &str = "SELECT l.scope_id, l.row_id, l.action, l.reference, l.lin
      ORDER BY l.scope_id, l.row_id, l.action, l.reference LIMIT $6";
 const RULES: &str = "SELECT world, id, body, at FROM remem.rule WHERE tenant_id = $1 AND (world, id) > ($2, $3) ORDER BY world, id LIMIT $4";
 
-pub(super) async fn slots(reader: &Reader, after: (i64, i64)) -> Result<Vec<SlotRow>, StoreError> {
+pub(super) async fn slots(
+    reader: &PostgresReader,
+    after: (i64, i64),
+) -> Result<Vec<SlotRow>, StoreError> {
     let rows = reader.rows(SLOTS, &[&after.0, &after.1, &LIMIT]).await?;
     rows.iter()
         .map(|r| {
@@ -32,7 +35,7 @@ pub(super) async fn slots(reader: &Reader, after: (i64, i64)) -> Result<Vec<Slot
 }
 
 pub(super) async fn actions(
-    reader: &Reader,
+    reader: &PostgresReader,
     after: &(i64, i64, String, String),
 ) -> Result<Vec<ActionRow>, StoreError> {
     let rows = reader
@@ -57,7 +60,7 @@ pub(super) async fn actions(
 }
 
 pub(super) async fn rules(
-    reader: &Reader,
+    reader: &PostgresReader,
     after: &(String, String),
 ) -> Result<Vec<RuleRow>, StoreError> {
     let rows = reader.rows(RULES, &[&after.0, &after.1, &LIMIT]).await?;
@@ -92,9 +95,14 @@ pub(super) async fn put_slots(
 ) -> Result<(), StoreError> {
     let name = tenant.as_str();
     let scope = column(page, |r| r.scope_id);
-    let id = column(page, |r| hash(&r.id));
+    let id = column(page, |r| id_hash(&r.id));
     let slot = column(page, |r| r.slot.as_str());
-    write(gate, tenant, call(PUT_SLOTS, &[&name, &scope, &id, &slot])).await
+    write_as_host(
+        gate,
+        tenant,
+        sql_call(PUT_SLOTS, &[&name, &scope, &id, &slot]),
+    )
+    .await
 }
 
 pub(super) async fn put_actions(
@@ -104,15 +112,15 @@ pub(super) async fn put_actions(
 ) -> Result<(), StoreError> {
     let name = tenant.as_str();
     let scope = column(page, |r| r.scope_id);
-    let id = column(page, |r| hash(&r.id));
+    let id = column(page, |r| id_hash(&r.id));
     let action = column(page, |r| r.action.as_str());
     let reference = column(page, |r| r.reference.as_str());
     let at = column(page, |r| r.linked_at);
     let by = column(page, |r| r.linked_by.as_deref());
-    write(
+    write_as_host(
         gate,
         tenant,
-        call(
+        sql_call(
             PUT_ACTIONS,
             &[&name, &scope, &id, &action, &reference, &at, &by],
         ),
@@ -121,7 +129,7 @@ pub(super) async fn put_actions(
 }
 
 pub(super) async fn drop_rules(gate: &Gate, tenant: &TenantId) -> Result<(), StoreError> {
-    write(gate, tenant, call(DROP_RULES, &[&tenant.as_str()])).await
+    write_as_host(gate, tenant, sql_call(DROP_RULES, &[&tenant.as_str()])).await
 }
 
 pub(super) async fn put_rules(
@@ -134,10 +142,10 @@ pub(super) async fn put_rules(
     let id = column(page, |r| r.id.as_str());
     let body = column(page, |r| r.body.as_str());
     let at = column(page, |r| r.at);
-    write(
+    write_as_host(
         gate,
         tenant,
-        call(PUT_RULES, &[&name, &world, &id, &body, &at]),
+        sql_call(PUT_RULES, &[&name, &world, &id, &body, &at]),
     )
     .await
 }

@@ -93,7 +93,7 @@ pub(crate) struct EventRow {
 }
 
 /// A stored result under an idempotency key.
-pub(crate) struct RepeatRow {
+pub(crate) struct IdempotencyRow {
     pub operation: String,
     pub key: Vec<u8>,
     pub body: Vec<u8>,
@@ -121,12 +121,12 @@ impl RecordRow {
     pub fn is_inert(&self) -> bool {
         RecordKind::ALL
             .into_iter()
-            .any(|kind| kind.is_inert() && kind.as_str() == self.kind)
+            .any(|kind| kind.is_under_review() && kind.as_str() == self.kind)
     }
 }
 
 /// Merges two pages in the same order into one.
-pub(crate) fn merged(mut page: Vec<RecordRow>, other: Vec<RecordRow>) -> Vec<RecordRow> {
+pub(crate) fn merge_pages(mut page: Vec<RecordRow>, other: Vec<RecordRow>) -> Vec<RecordRow> {
     page.extend(other);
     page.sort_by(|a, b| {
         (a.kind.as_bytes(), a.key.as_bytes()).cmp(&(b.kind.as_bytes(), b.key.as_bytes()))
@@ -197,7 +197,7 @@ pub(crate) const ENTRY: &str = "scope_id, row_id, id, tier, typology, content, t
      session, interaction, world, slot, valid_at, invalid_at, ended_at, trust, evidence";
 pub(crate) const EVENT: &str =
     "seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash";
-pub(crate) const REPEAT: &str = "operation, key, body, at, revision, outcomes";
+pub(crate) const IDEMPOTENCY: &str = "operation, key, body, at, revision, outcomes";
 
 pub(crate) const RECORD: &str =
     "r.kind, r.key, r.version, r.at, r.body, r.due, r.topic, r.source_scope, e.id";
@@ -205,12 +205,12 @@ pub(crate) const REVIEW: &str = "r.kind, r.key, r.version, r.at, r.body, r.due, 
 
 /// Counts of rows and a sum of their hashes over all rows of a tenant, and its clock.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Digest {
+pub(crate) struct TenantDigest {
     pub clock: ClockRow,
     pub scopes: u64,
     pub entries: u64,
     pub events: u64,
-    pub repeats: u64,
+    pub idempotency_rows: u64,
     pub records: u64,
     pub replaced: u64,
     pub links: u64,
@@ -219,61 +219,61 @@ pub(crate) struct Digest {
     pub rules: u64,
     /// Events that report a new entry (not one that a replay only repeats): each has its row,
     /// erased or not.
-    pub written: u64,
+    pub written_events: u64,
     sum: [u64; 4],
 }
 
 /// Hashes one row, field by field; lengths and presence marks keep neighbouring fields apart.
-struct Fields(Hasher);
+struct RowHasher(Hasher);
 
-impl Fields {
-    fn of(table: &str) -> Fields {
-        Fields(Hasher::new()).bytes(table.as_bytes())
+impl RowHasher {
+    fn of(table: &str) -> RowHasher {
+        RowHasher(Hasher::new()).bytes(table.as_bytes())
     }
 
-    fn bytes(mut self, bytes: &[u8]) -> Fields {
+    fn bytes(mut self, bytes: &[u8]) -> RowHasher {
         self.0
             .update(&(bytes.len() as u64).to_le_bytes())
             .update(bytes);
         self
     }
 
-    fn text(self, text: &str) -> Fields {
+    fn text(self, text: &str) -> RowHasher {
         self.bytes(text.as_bytes())
     }
 
-    fn numbers(mut self, numbers: &[i64]) -> Fields {
+    fn numbers(mut self, numbers: &[i64]) -> RowHasher {
         for number in numbers {
             self.0.update(&number.to_le_bytes());
         }
         self
     }
 
-    fn maybe_bytes(mut self, bytes: Option<&[u8]>) -> Fields {
+    fn maybe_bytes(mut self, bytes: Option<&[u8]>) -> RowHasher {
         self.0.update(&[u8::from(bytes.is_some())]);
         self.bytes(bytes.unwrap_or_default())
     }
 
-    fn maybe_text(self, text: Option<&String>) -> Fields {
+    fn maybe_text(self, text: Option<&String>) -> RowHasher {
         self.maybe_bytes(text.map(String::as_bytes))
     }
 
-    fn maybe_number(mut self, number: Option<i64>) -> Fields {
+    fn maybe_number(mut self, number: Option<i64>) -> RowHasher {
         self.0.update(&[u8::from(number.is_some())]);
         self.numbers(&[number.unwrap_or_default()])
     }
 }
 
-impl Digest {
+impl TenantDigest {
     /// The digest of no rows yet, with this clock.
-    pub fn at(clock: ClockRow) -> Digest {
-        Digest {
+    pub fn at(clock: ClockRow) -> TenantDigest {
+        TenantDigest {
             clock,
-            ..Digest::default()
+            ..TenantDigest::default()
         }
     }
 
-    fn add(&mut self, fields: &Fields) {
+    fn add(&mut self, fields: &RowHasher) {
         let hash = fields.0.finalize();
         for (lane, bytes) in self.sum.iter_mut().zip(hash.as_bytes().chunks_exact(8)) {
             let mut number = [0; 8];
@@ -285,7 +285,7 @@ impl Digest {
     pub fn scope(&mut self, row: &ScopeRow) {
         self.scopes += 1;
         self.add(
-            &Fields::of("scope")
+            &RowHasher::of("scope")
                 .numbers(&[row.scope_id])
                 .text(&row.memory_ref)
                 .maybe_text(row.owner.as_ref()),
@@ -301,7 +301,7 @@ impl Digest {
             row.rev_from,
             row.support,
         ];
-        let fields = Fields::of("entry")
+        let fields = RowHasher::of("entry")
             .numbers(&numbers)
             .text(&row.id)
             .text(&row.tier);
@@ -340,9 +340,9 @@ impl Digest {
 
     pub fn event(&mut self, row: &EventRow) {
         self.events += 1;
-        self.written +=
+        self.written_events +=
             u64::from(row.kind == EventKind::Written.as_str() && row.recorded_at.is_none());
-        let fields = Fields::of("event")
+        let fields = RowHasher::of("event")
             .numbers(&[row.seq, row.revision, row.at])
             .maybe_text(row.run_id.as_ref());
         let fields = fields
@@ -351,9 +351,9 @@ impl Digest {
         self.add(&fields.text(&row.kind).text(&row.payload).bytes(&row.hash));
     }
 
-    pub fn repeat(&mut self, row: &RepeatRow) {
-        self.repeats += 1;
-        let fields = Fields::of("idempotency")
+    pub fn idempotency_row(&mut self, row: &IdempotencyRow) {
+        self.idempotency_rows += 1;
+        let fields = RowHasher::of("idempotency")
             .numbers(&[row.at, row.revision])
             .text(&row.operation);
         self.add(&fields.bytes(&row.key).bytes(&row.body).text(&row.outcomes));
@@ -361,7 +361,7 @@ impl Digest {
 
     pub fn record(&mut self, row: &RecordRow) {
         self.records += 1;
-        let fields = Fields::of("record")
+        let fields = RowHasher::of("record")
             .numbers(&[row.version, row.at])
             .text(&row.kind)
             .text(&row.key)
@@ -377,7 +377,7 @@ impl Digest {
     pub fn replaced(&mut self, row: &ReplacedRow) {
         self.replaced += 1;
         self.add(
-            &Fields::of("replaced")
+            &RowHasher::of("replaced")
                 .numbers(&[row.scope_id])
                 .text(&row.id)
                 .text(&row.by),
@@ -387,7 +387,7 @@ impl Digest {
     pub fn link(&mut self, row: &LinkRow) {
         self.links += 1;
         self.add(
-            &Fields::of("lineage")
+            &RowHasher::of("lineage")
                 .numbers(&[row.scope_id, row.source_scope])
                 .text(&row.id)
                 .text(&row.source_id),
@@ -397,7 +397,7 @@ impl Digest {
     pub fn subject(&mut self, row: &SubjectRow) {
         self.subjects += 1;
         self.add(
-            &Fields::of("subject")
+            &RowHasher::of("subject")
                 .numbers(&[row.scope_id])
                 .bytes(&row.subject)
                 .text(&row.id),
@@ -406,7 +406,7 @@ impl Digest {
 
     pub fn action(&mut self, row: &ActionRow) {
         self.actions += 1;
-        let fields = Fields::of("action")
+        let fields = RowHasher::of("action")
             .numbers(&[row.scope_id, row.linked_at])
             .text(&row.id)
             .text(&row.action);
@@ -420,7 +420,7 @@ impl Digest {
     pub fn rule(&mut self, row: &RuleRow) {
         self.rules += 1;
         self.add(
-            &Fields::of("rule")
+            &RowHasher::of("rule")
                 .numbers(&[row.at])
                 .text(&row.world)
                 .text(&row.id)
@@ -431,7 +431,7 @@ impl Digest {
     /// The whole digest as one short text.
     pub fn hex(&self) -> String {
         let clock = &self.clock;
-        let mut hasher = Fields::of("tenant")
+        let mut hasher = RowHasher::of("tenant")
             .numbers(&[clock.revision, clock.seq, clock.at])
             .bytes(&clock.chain)
             .0;
@@ -446,7 +446,7 @@ impl Digest {
             self.scopes,
             self.entries,
             self.events,
-            self.repeats,
+            self.idempotency_rows,
             self.records,
         ]
         .iter()
@@ -480,7 +480,7 @@ mod tests {
     }
 
     fn digest(rows: &[EventRow]) -> String {
-        let mut digest = Digest::default();
+        let mut digest = TenantDigest::default();
         rows.iter().for_each(|row| digest.event(row));
         digest.hex()
     }

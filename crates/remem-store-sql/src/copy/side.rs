@@ -3,21 +3,21 @@
 
 use super::error::CopyError;
 use super::rows::{
-    ActionRow, ClockRow, EntryRow, EventRow, LinkRow, RecordRow, RepeatRow, ReplacedRow, RuleRow,
-    ScopeRow, SlotRow, SubjectRow,
+    ActionRow, ClockRow, EntryRow, EventRow, IdempotencyRow, LinkRow, RecordRow, ReplacedRow,
+    RuleRow, ScopeRow, SlotRow, SubjectRow,
 };
 use async_trait::async_trait;
 use remem_core::TenantId;
 use remem_store::{Directory, Store, StoreError};
 
 /// The key of all keyed digests of a host.
-pub(crate) type Secret = [u8; 32];
+pub(crate) type HostSecret = [u8; 32];
 
 /// One tenant as one commit left it, however long the reading takes. Pages are bounded; an empty
 /// one is the end. A reader that is dropped closes its connection, which is safe; `release` returns
 /// it to the pool.
 #[async_trait]
-pub(crate) trait Snapshot: Send + Sync {
+pub(crate) trait TenantReader: Send + Sync {
     async fn clock(&self) -> Result<ClockRow, StoreError>;
     /// The number and hash of the newest stored event, whatever the clock says.
     async fn last_event(&self) -> Result<Option<(i64, Vec<u8>)>, StoreError>;
@@ -30,7 +30,10 @@ pub(crate) trait Snapshot: Send + Sync {
     /// The page of entries after this memory and row.
     async fn entries(&self, after: (i64, i64)) -> Result<Vec<EntryRow>, StoreError>;
     /// The page of idempotency records after this operation and key.
-    async fn repeats(&self, after: &(String, Vec<u8>)) -> Result<Vec<RepeatRow>, StoreError>;
+    async fn idempotency_rows(
+        &self,
+        after: &(String, Vec<u8>),
+    ) -> Result<Vec<IdempotencyRow>, StoreError>;
     /// The page of records after this kind and key.
     async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError>;
     /// The page of replaced entries after this memory and row.
@@ -48,33 +51,41 @@ pub(crate) trait Snapshot: Send + Sync {
     ) -> Result<Vec<ActionRow>, StoreError>;
     /// The page of rules after this world and id.
     async fn rules(&self, after: &(String, String)) -> Result<Vec<RuleRow>, StoreError>;
-    async fn end(self: Box<Self>) -> Result<(), StoreError>;
+    async fn release(self: Box<Self>) -> Result<(), StoreError>;
 }
 
 /// A store that holds a host. Each `put` is one transaction; existing rows stay as they are, unless
 /// the method says otherwise.
 #[async_trait]
-pub(crate) trait Side: Send + Sync {
+pub(crate) trait CopySide: Send + Sync {
     fn store(&self) -> &dyn Store;
     fn directory(&self) -> &dyn Directory;
     /// A text that is the same for two names of one store.
     async fn identity(&self) -> Result<String, CopyError>;
-    async fn secret(&self) -> Result<Option<Secret>, CopyError>;
+    async fn secret(&self) -> Result<Option<HostSecret>, CopyError>;
     /// Stores the secret if there is none, and returns the stored one.
-    async fn keep_secret(&self, secret: &Secret) -> Result<Secret, CopyError>;
-    async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn Snapshot>, StoreError>;
+    async fn store_secret(&self, secret: &HostSecret) -> Result<HostSecret, CopyError>;
+    async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn TenantReader>, StoreError>;
     async fn put_events(&self, tenant: &TenantId, page: Vec<EventRow>) -> Result<(), StoreError>;
     async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), StoreError>;
     /// Stores entries with the rows derived from them (tags, search index, counters). An existing
     /// entry that was removed at the source since is updated or erased. A new or updated entry has
     /// no slot yet.
     async fn put_entries(&self, tenant: &TenantId, page: Vec<EntryRow>) -> Result<(), StoreError>;
-    async fn put_repeats(&self, tenant: &TenantId, page: Vec<RepeatRow>) -> Result<(), StoreError>;
+    async fn put_idempotency_rows(
+        &self,
+        tenant: &TenantId,
+        page: Vec<IdempotencyRow>,
+    ) -> Result<(), StoreError>;
     /// Deletes idempotency records older than `before`, which the source has deleted since an
     /// earlier copy.
-    async fn drop_repeats(&self, tenant: &TenantId, before: i64) -> Result<(), StoreError>;
+    async fn delete_idempotency_rows(
+        &self,
+        tenant: &TenantId,
+        before: i64,
+    ) -> Result<(), StoreError>;
     /// Deletes all records: they change, so a copy that is resumed writes them anew.
-    async fn drop_records(&self, tenant: &TenantId) -> Result<(), StoreError>;
+    async fn delete_records(&self, tenant: &TenantId) -> Result<(), StoreError>;
     async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError>;
     /// Stores which entries replace others, once all entries are copied.
     async fn put_replaced(
@@ -86,7 +97,7 @@ pub(crate) trait Side: Send + Sync {
     /// removed, so existing ones may stay.
     async fn put_links(&self, tenant: &TenantId, page: Vec<LinkRow>) -> Result<(), StoreError>;
     /// Deletes all subjects: forgetting removes some, so a copy that is resumed writes them anew.
-    async fn drop_subjects(&self, tenant: &TenantId) -> Result<(), StoreError>;
+    async fn delete_subjects(&self, tenant: &TenantId) -> Result<(), StoreError>;
     async fn put_subjects(
         &self,
         tenant: &TenantId,
@@ -97,7 +108,7 @@ pub(crate) trait Side: Send + Sync {
     /// Stores the actions that rest on entries. Actions are never removed.
     async fn put_actions(&self, tenant: &TenantId, page: Vec<ActionRow>) -> Result<(), StoreError>;
     /// Deletes all rules, so that entries older than a rule that they restate can be copied.
-    async fn drop_rules(&self, tenant: &TenantId) -> Result<(), StoreError>;
+    async fn delete_rules(&self, tenant: &TenantId) -> Result<(), StoreError>;
     async fn put_rules(&self, tenant: &TenantId, page: Vec<RuleRow>) -> Result<(), StoreError>;
     /// Completes the tenant: sets its clock, and when passes are due.
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError>;

@@ -1,16 +1,16 @@
 //! The embedded store as source and target of a copy: pages of one tenant's file, and a folder with
 //! `host.db` and `host.key`. Reads see one commit; each page that is written is one transaction.
 
-use super::error::{CopyError, End};
+use super::error::{CopyEnd, CopyError};
 use super::rows::{
-    self, ActionRow, ClockRow, EntryRow, EventRow, LinkRow, PAGE_BYTES, PAGE_ROWS, RecordRow,
-    RepeatRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow,
+    self, ActionRow, ClockRow, EntryRow, EventRow, IdempotencyRow, LinkRow, PAGE_BYTES, PAGE_ROWS,
+    RecordRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow,
 };
-use super::side::{Secret, Side, Snapshot};
+use super::side::{CopySide, HostSecret, TenantReader};
 use super::sqlite_entry::put_entry;
-use super::{sqlite_kin as lineage, sqlite_workshop as workshop};
+use super::{sqlite_lineage as lineage, sqlite_workshop as workshop};
 use crate::private;
-use crate::sqlite::{Location, SqliteDirectory, SqliteStore, blocking, failed};
+use crate::sqlite::{Location, SqliteDirectory, SqliteStore, run_blocking, store_error};
 use async_trait::async_trait;
 use remem_core::TenantId;
 use remem_store::{Directory, Store, StoreError};
@@ -19,24 +19,28 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A folder with an embedded store.
-pub(super) struct Folder {
+pub(super) struct FolderSide {
     path: PathBuf,
-    end: End,
+    end: CopyEnd,
     store: SqliteStore,
     directory: SqliteDirectory,
 }
 
 /// Opens the folder. A source must exist; a target is created, unless nothing may be written.
-pub(super) fn open(path: PathBuf, end: End, dry_run: bool) -> Result<Option<Folder>, CopyError> {
-    if !path.join("host.db").is_file() && (end == End::Source || dry_run) {
+pub(super) fn open(
+    path: PathBuf,
+    end: CopyEnd,
+    dry_run: bool,
+) -> Result<Option<FolderSide>, CopyError> {
+    if !path.join("host.db").is_file() && (end == CopyEnd::Source || dry_run) {
         return Ok(None);
     }
     let refused = |error| CopyError::Folder(end, error);
-    private::folder(&path).map_err(|e| refused(StoreError::Unavailable(Box::new(e))))?;
+    private::create_folder(&path).map_err(|e| refused(StoreError::Unavailable(Box::new(e))))?;
     let location = Location::Folder(path.clone());
     let store = SqliteStore::open(location.clone(), 1).map_err(refused)?;
     let directory = SqliteDirectory::open(&location).map_err(refused)?;
-    Ok(Some(Folder {
+    Ok(Some(FolderSide {
         path,
         end,
         store,
@@ -45,12 +49,12 @@ pub(super) fn open(path: PathBuf, end: End, dry_run: bool) -> Result<Option<Fold
 }
 
 /// A reader inside its transaction; without a connection if the tenant has no file.
-struct Reader {
+struct SqliteReader {
     db: Option<Arc<Mutex<Connection>>>,
     tenant: TenantId,
 }
 
-impl Reader {
+impl SqliteReader {
     async fn read<T, F>(&self, query: F) -> Result<T, StoreError>
     where
         T: Default + Send + 'static,
@@ -59,19 +63,19 @@ impl Reader {
         let (Some(db), tenant) = (self.db.clone(), self.tenant.clone()) else {
             return Ok(T::default());
         };
-        blocking(move || {
+        run_blocking(move || {
             query(
                 &db.lock().unwrap_or_else(PoisonError::into_inner),
                 tenant.as_str(),
             )
-            .map_err(failed)
+            .map_err(store_error)
         })
         .await
     }
 }
 
 #[async_trait]
-impl Snapshot for Reader {
+impl TenantReader for SqliteReader {
     async fn clock(&self) -> Result<ClockRow, StoreError> {
         let sql = "SELECT revision, seq, at, chain FROM tenant_clock WHERE tenant_id = ?1";
         let clock = |row: &Row<'_>| {
@@ -134,7 +138,7 @@ impl Snapshot for Reader {
         );
         self.read(move |db, tenant| {
             db.prepare_cached(&sql)?
-                .query_map(params![tenant, after, PAGE_ROWS], event)?
+                .query_map(params![tenant, after, PAGE_ROWS], read_event)?
                 .collect()
         })
         .await
@@ -147,7 +151,7 @@ impl Snapshot for Reader {
         );
         self.read(move |db, tenant| {
             db.prepare_cached(&sql)?
-                .query_map(params![tenant, after, PAGE_ROWS], scope)?
+                .query_map(params![tenant, after, PAGE_ROWS], read_scope)?
                 .collect()
         })
         .await
@@ -164,7 +168,7 @@ impl Snapshot for Reader {
             let mut query = db.prepare_cached(&sql)?;
             let mut page = Vec::new();
             let mut bytes = 0;
-            for row in query.query_map(params![tenant, after.1, PAGE_ROWS], entry)? {
+            for row in query.query_map(params![tenant, after.1, PAGE_ROWS], read_entry)? {
                 let row = row?;
                 bytes += row.bytes();
                 page.push(row);
@@ -177,15 +181,21 @@ impl Snapshot for Reader {
         .await
     }
 
-    async fn repeats(&self, after: &(String, Vec<u8>)) -> Result<Vec<RepeatRow>, StoreError> {
+    async fn idempotency_rows(
+        &self,
+        after: &(String, Vec<u8>),
+    ) -> Result<Vec<IdempotencyRow>, StoreError> {
         let sql = format!(
             "SELECT {} FROM idempotency WHERE tenant_id = ?1 AND (operation, key) > (?2, ?3) ORDER BY operation, key LIMIT ?4",
-            rows::REPEAT
+            rows::IDEMPOTENCY
         );
         let (operation, key) = after.clone();
         self.read(move |db, tenant| {
             db.prepare_cached(&sql)?
-                .query_map(params![tenant, operation, key, PAGE_ROWS], repeat)?
+                .query_map(
+                    params![tenant, operation, key, PAGE_ROWS],
+                    read_idempotency_row,
+                )?
                 .collect()
         })
         .await
@@ -201,10 +211,13 @@ impl Snapshot for Reader {
         self.read(move |db, tenant| {
             let read_page = |sql: &str| {
                 db.prepare_cached(sql)?
-                    .query_map(params![tenant, kind, key, PAGE_ROWS], record)?
+                    .query_map(params![tenant, kind, key, PAGE_ROWS], read_record)?
                     .collect::<rusqlite::Result<Vec<_>>>()
             };
-            Ok(rows::merged(read_page(&records)?, read_page(&reviews)?))
+            Ok(rows::merge_pages(
+                read_page(&records)?,
+                read_page(&reviews)?,
+            ))
         })
         .await
     }
@@ -245,12 +258,12 @@ impl Snapshot for Reader {
             .await
     }
 
-    async fn end(self: Box<Self>) -> Result<(), StoreError> {
+    async fn release(self: Box<Self>) -> Result<(), StoreError> {
         Ok(())
     }
 }
 
-fn event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
+fn read_event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
     Ok(EventRow {
         seq: row.get(0)?,
         revision: row.get(1)?,
@@ -264,7 +277,7 @@ fn event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
     })
 }
 
-fn scope(row: &Row<'_>) -> rusqlite::Result<ScopeRow> {
+fn read_scope(row: &Row<'_>) -> rusqlite::Result<ScopeRow> {
     Ok(ScopeRow {
         scope_id: row.get(0)?,
         memory_ref: row.get(1)?,
@@ -272,7 +285,7 @@ fn scope(row: &Row<'_>) -> rusqlite::Result<ScopeRow> {
     })
 }
 
-fn entry(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
+fn read_entry(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
     Ok(EntryRow {
         scope_id: row.get(0)?,
         row_id: row.get(1)?,
@@ -307,8 +320,8 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
     })
 }
 
-fn repeat(row: &Row<'_>) -> rusqlite::Result<RepeatRow> {
-    Ok(RepeatRow {
+fn read_idempotency_row(row: &Row<'_>) -> rusqlite::Result<IdempotencyRow> {
+    Ok(IdempotencyRow {
         operation: row.get(0)?,
         key: row.get(1)?,
         body: row.get(2)?,
@@ -318,7 +331,7 @@ fn repeat(row: &Row<'_>) -> rusqlite::Result<RepeatRow> {
     })
 }
 
-fn record(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
+fn read_record(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
     let due = row.get(5)?;
     let topic = row.get(6)?;
     let source_scope = row.get(7)?;
@@ -342,7 +355,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
 }
 
 #[async_trait]
-impl Side for Folder {
+impl CopySide for FolderSide {
     fn store(&self) -> &dyn Store {
         &self.store
     }
@@ -359,23 +372,23 @@ impl Side for Folder {
         Ok(path.display().to_string())
     }
 
-    async fn secret(&self) -> Result<Option<Secret>, CopyError> {
+    async fn secret(&self) -> Result<Option<HostSecret>, CopyError> {
         private::read_secret(&self.path).map_err(|e| CopyError::SecretFile(self.end, e.to_string()))
     }
 
-    async fn keep_secret(&self, secret: &Secret) -> Result<Secret, CopyError> {
-        private::keep_secret(&self.path, secret)
+    async fn store_secret(&self, secret: &HostSecret) -> Result<HostSecret, CopyError> {
+        private::store_secret(&self.path, secret)
             .map_err(|e| CopyError::SecretFile(self.end, e.to_string()))?;
         self.secret().await?.ok_or(CopyError::NoSecret)
     }
 
-    async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn Snapshot>, StoreError> {
+    async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn TenantReader>, StoreError> {
         let db = self
             .store
-            .snapshot(tenant)
+            .snapshot_reader(tenant)
             .await?
             .map(|db| Arc::new(Mutex::new(db)));
-        let reader = Reader {
+        let reader = SqliteReader {
             db,
             tenant: tenant.clone(),
         };
@@ -389,7 +402,7 @@ impl Side for Folder {
             .transact(tenant, move |db| {
                 page.iter()
                     .try_for_each(|row| put_event(db, name.as_str(), row))
-                    .map_err(failed)
+                    .map_err(store_error)
             })
             .await
     }
@@ -400,7 +413,7 @@ impl Side for Folder {
             .transact(tenant, move |db| {
                 page.iter()
                     .try_for_each(|row| put_scope(db, name.as_str(), row))
-                    .map_err(failed)
+                    .map_err(store_error)
             })
             .await
     }
@@ -411,35 +424,43 @@ impl Side for Folder {
             .transact(tenant, move |db| {
                 page.iter()
                     .try_for_each(|row| put_entry(db, name.as_str(), row))
-                    .map_err(failed)
+                    .map_err(store_error)
             })
             .await
     }
 
-    async fn put_repeats(&self, tenant: &TenantId, page: Vec<RepeatRow>) -> Result<(), StoreError> {
+    async fn put_idempotency_rows(
+        &self,
+        tenant: &TenantId,
+        page: Vec<IdempotencyRow>,
+    ) -> Result<(), StoreError> {
         let name = tenant.clone();
         self.store
             .transact(tenant, move |db| {
                 page.iter()
-                    .try_for_each(|row| put_repeat(db, name.as_str(), row))
-                    .map_err(failed)
+                    .try_for_each(|row| put_idempotency_row(db, name.as_str(), row))
+                    .map_err(store_error)
             })
             .await
     }
 
-    async fn drop_repeats(&self, tenant: &TenantId, before: i64) -> Result<(), StoreError> {
+    async fn delete_idempotency_rows(
+        &self,
+        tenant: &TenantId,
+        before: i64,
+    ) -> Result<(), StoreError> {
         let name = tenant.clone();
         let sql = "DELETE FROM idempotency WHERE tenant_id = ?1 AND at < ?2";
         self.store
             .transact(tenant, move |db| {
                 db.execute(sql, params![name.as_str(), before])
                     .map(|_| ())
-                    .map_err(failed)
+                    .map_err(store_error)
             })
             .await
     }
 
-    async fn drop_records(&self, tenant: &TenantId) -> Result<(), StoreError> {
+    async fn delete_records(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let name = tenant.clone();
         let drop = |db: &Connection, name: &TenantId| {
             db.execute(
@@ -453,7 +474,7 @@ impl Side for Folder {
         };
         self.store
             .transact(tenant, move |db| {
-                drop(db, &name).map(|_| ()).map_err(failed)
+                drop(db, &name).map(|_| ()).map_err(store_error)
             })
             .await
     }
@@ -464,7 +485,7 @@ impl Side for Folder {
             .transact(tenant, move |db| {
                 page.iter()
                     .try_for_each(|row| put_record(db, name.as_str(), row))
-                    .map_err(failed)
+                    .map_err(store_error)
             })
             .await
     }
@@ -479,7 +500,7 @@ impl Side for Folder {
             .transact(tenant, move |db| {
                 page.iter()
                     .try_for_each(|row| lineage::put_replaced(db, name.as_str(), row))
-                    .map_err(failed)
+                    .map_err(store_error)
             })
             .await
     }
@@ -490,19 +511,19 @@ impl Side for Folder {
             .transact(tenant, move |db| {
                 page.iter()
                     .try_for_each(|row| lineage::put_link(db, name.as_str(), row))
-                    .map_err(failed)
+                    .map_err(store_error)
             })
             .await
     }
 
-    async fn drop_subjects(&self, tenant: &TenantId) -> Result<(), StoreError> {
+    async fn delete_subjects(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let name = tenant.clone();
         let sql = "DELETE FROM entry_subject WHERE tenant_id = ?1";
         self.store
             .transact(tenant, move |db| {
                 db.execute(sql, params![name.as_str()])
                     .map(|_| ())
-                    .map_err(failed)
+                    .map_err(store_error)
             })
             .await
     }
@@ -517,7 +538,7 @@ impl Side for Folder {
             .transact(tenant, move |db| {
                 page.iter()
                     .try_for_each(|row| lineage::put_subject(db, name.as_str(), row))
-                    .map_err(failed)
+                    .map_err(store_error)
             })
             .await
     }
@@ -528,7 +549,7 @@ impl Side for Folder {
             .transact(tenant, move |db| {
                 page.iter()
                     .try_for_each(|row| workshop::put_slot(db, name.as_str(), row))
-                    .map_err(failed)
+                    .map_err(store_error)
             })
             .await
     }
@@ -539,16 +560,16 @@ impl Side for Folder {
             .transact(tenant, move |db| {
                 page.iter()
                     .try_for_each(|row| workshop::put_action(db, name.as_str(), row))
-                    .map_err(failed)
+                    .map_err(store_error)
             })
             .await
     }
 
-    async fn drop_rules(&self, tenant: &TenantId) -> Result<(), StoreError> {
+    async fn delete_rules(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let name = tenant.clone();
         self.store
             .transact(tenant, move |db| {
-                workshop::drop_rules(db, name.as_str()).map_err(failed)
+                workshop::delete_rules(db, name.as_str()).map_err(store_error)
             })
             .await
     }
@@ -559,7 +580,7 @@ impl Side for Folder {
             .transact(tenant, move |db| {
                 page.iter()
                     .try_for_each(|row| workshop::put_rule(db, name.as_str(), row))
-                    .map_err(failed)
+                    .map_err(store_error)
             })
             .await
     }
@@ -582,7 +603,7 @@ impl Side for Folder {
             )
         };
         self.store
-            .transact(tenant, move |db| save(db).map(|_| ()).map_err(failed))
+            .transact(tenant, move |db| save(db).map(|_| ()).map_err(store_error))
             .await
     }
 }
@@ -660,7 +681,11 @@ fn put_record(db: &Connection, tenant: &str, row: &RecordRow) -> rusqlite::Resul
     db.prepare_cached(sql)?.execute(values).map(|_| ())
 }
 
-fn put_repeat(db: &Connection, tenant: &str, row: &RepeatRow) -> rusqlite::Result<()> {
+fn put_idempotency_row(
+    db: &Connection,
+    tenant: &str,
+    row: &IdempotencyRow,
+) -> rusqlite::Result<()> {
     let sql = "INSERT INTO idempotency (tenant_id, operation, key, body, at, revision, outcomes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                ON CONFLICT DO NOTHING";
     let values = params![

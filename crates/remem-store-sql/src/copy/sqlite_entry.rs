@@ -166,7 +166,7 @@ fn change_entry(
     ];
     db.prepare_cached(sabotage_sql!(sql))?.execute(values)?;
     if row.erased_at.is_some() {
-        beside::unlink(db, tenant, row.scope_id, row_id)?;
+        beside::blank_action_texts(db, tenant, row.scope_id, row_id)?;
     }
     index_entry(db, tenant, row)
 }

@@ -100,7 +100,7 @@ pub(super) fn put_action(db: &Connection, tenant: &str, row: &ActionRow) -> rusq
     db.prepare_cached(sql)?.execute(values).map(|_| ())
 }
 
-pub(super) fn drop_rules(db: &Connection, tenant: &str) -> rusqlite::Result<()> {
+pub(super) fn delete_rules(db: &Connection, tenant: &str) -> rusqlite::Result<()> {
     db.execute("DELETE FROM rule WHERE tenant_id = ?1", params![tenant])
         .map(|_| ())
 }

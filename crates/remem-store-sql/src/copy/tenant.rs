@@ -10,18 +10,18 @@
 //! rules stay where they are.
 
 use super::error::CopyError;
-use super::rows::{ClockRow, Digest};
-use super::side::{Side, Snapshot};
-use super::{OnProgress, Progress, Step, TenantReport};
+use super::rows::{ClockRow, TenantDigest};
+use super::side::{CopySide, TenantReader};
+use super::{CopyPhase, CopyProgress, OnProgress, TenantReport};
 use remem_core::sabotage;
 use remem_core::{TenantId, Trust};
-use remem_store::{KeyRecord, Tenant};
+use remem_store::{KeyRecord, TenantRecord};
 
 /// Copies a tenant, or only checks and counts it.
 pub(super) async fn copy(
-    source: &dyn Side,
-    target: &dyn Side,
-    tenant: &Tenant,
+    source: &dyn CopySide,
+    target: &dyn CopySide,
+    tenant: &TenantRecord,
     dry_run: bool,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<TenantReport, CopyError> {
@@ -37,24 +37,24 @@ pub(super) async fn copy(
     }
     let entries = (0, snapshot.entry_count().await?);
     let events = (0, clock.seq.cast_unsigned());
-    let progress = Progress {
+    let progress = CopyProgress {
         tenant: id.clone(),
-        step: Step::Copying,
+        phase: CopyPhase::Copying,
         entries,
         events,
     };
-    let digest = Digest::at(clock);
-    let mut copying = Copying {
+    let digest = TenantDigest::at(clock);
+    let mut copying = TenantCopy {
         snapshot: snapshot.as_ref(),
         target,
         progress,
         on_progress,
         digest,
     };
-    copying.rows(target_log).await?;
+    copying.copy_rows(target_log).await?;
     copying.compare().await?;
     let digest = copying.digest;
-    snapshot.end().await?;
+    snapshot.release().await?;
     // The rows get new hashes at the target: damage would look intact there and could not be found
     // any more.
     sabotage!(
@@ -68,49 +68,52 @@ pub(super) async fn copy(
     publish(source, target, tenant).await?;
     let now = source.snapshot(id).await?;
     let moved = now.clock().await? != digest.clock;
-    now.end().await?;
+    now.release().await?;
     Ok(TenantReport {
         tenant: id.clone(),
         entries: digest.entries,
         events: digest.events,
         hash: digest.hex(),
         verified: true,
-        moved,
+        source_changed: moved,
     })
 }
 
 /// Counts the rows that there are to copy.
-pub(super) async fn count(source: &dyn Side, tenant: &TenantId) -> Result<TenantReport, CopyError> {
+pub(super) async fn count(
+    source: &dyn CopySide,
+    tenant: &TenantId,
+) -> Result<TenantReport, CopyError> {
     let snapshot = source.snapshot(tenant).await?;
     let events = snapshot.clock().await?.seq.cast_unsigned();
     let entries = snapshot.entry_count().await?;
-    snapshot.end().await?;
+    snapshot.release().await?;
     Ok(TenantReport {
         tenant: tenant.clone(),
         entries,
         events,
         hash: String::new(),
         verified: false,
-        moved: false,
+        source_changed: false,
     })
 }
 
 /// The part of the event log that a target has.
-struct There {
+struct TargetLog {
     /// The number of the newest stored event.
-    last: i64,
+    last_seq: i64,
     /// Everything up to the source's newest event was completely copied before.
-    whole: bool,
+    is_complete: bool,
 }
 
 /// Refuses a target whose events are not the first ones of the source: each hash covers all events
 /// before it.
 async fn refuse_other_history(
-    source: &dyn Snapshot,
+    source: &dyn TenantReader,
     clock: &ClockRow,
-    target: &dyn Side,
+    target: &dyn CopySide,
     tenant: &TenantId,
-) -> Result<There, CopyError> {
+) -> Result<TargetLog, CopyError> {
     let target = target.snapshot(tenant).await?;
     let target_clock = target.clock().await?;
     let last = target.last_event().await?.unwrap_or((0, vec![0; 32]));
@@ -128,26 +131,26 @@ async fn refuse_other_history(
             return Err(CopyError::OtherHistory(tenant.clone()));
         }
     }
-    target.end().await?;
-    Ok(There {
-        last: last.0,
-        whole: target_clock.seq == clock.seq,
+    target.release().await?;
+    Ok(TargetLog {
+        last_seq: last.0,
+        is_complete: target_clock.seq == clock.seq,
     })
 }
 
 /// The copy of one tenant.
-struct Copying<'a, 'p> {
-    snapshot: &'a dyn Snapshot,
-    target: &'a dyn Side,
-    progress: Progress,
+struct TenantCopy<'a, 'p> {
+    snapshot: &'a dyn TenantReader,
+    target: &'a dyn CopySide,
+    progress: CopyProgress,
     on_progress: &'a mut OnProgress<'p>,
     /// The digest of the source's rows, computed while they are read.
-    digest: Digest,
+    digest: TenantDigest,
 }
 
-impl Copying<'_, '_> {
+impl TenantCopy<'_, '_> {
     /// Reports the progress; an error if the caller stops the copy.
-    fn tell(&mut self) -> Result<(), CopyError> {
+    fn report_progress(&mut self) -> Result<(), CopyError> {
         if (self.on_progress)(&self.progress).is_break() {
             Err(CopyError::Stopped)
         } else {
@@ -156,29 +159,29 @@ impl Copying<'_, '_> {
     }
 
     /// Copies all rows, the clock last.
-    async fn rows(&mut self, target_log: There) -> Result<(), CopyError> {
-        self.tell()?;
-        self.events(target_log.last).await?;
+    async fn copy_rows(&mut self, target_log: TargetLog) -> Result<(), CopyError> {
+        self.report_progress()?;
+        self.copy_events(target_log.last_seq).await?;
         if sabotage!(
             "a-copy-leaves-rules-in-the-way-of-what-is-older",
             sabotage!(
                 "a-copy-without-anything-new-takes-the-guard-away",
-                !target_log.whole,
+                !target_log.is_complete,
                 true
             ),
             false
         ) {
-            self.target.drop_rules(&self.progress.tenant).await?;
+            self.target.delete_rules(&self.progress.tenant).await?;
         }
-        self.scopes().await?;
-        self.entries().await?;
-        self.slots().await?;
-        self.kin().await?;
-        self.actions().await?;
-        self.repeats().await?;
-        self.records().await?;
-        self.rules().await?;
-        let written = self.digest.written;
+        self.copy_scopes().await?;
+        self.copy_entries().await?;
+        self.copy_slots().await?;
+        self.copy_lineage().await?;
+        self.copy_actions().await?;
+        self.copy_idempotency_rows().await?;
+        self.copy_records().await?;
+        self.copy_rules().await?;
+        let written = self.digest.written_events;
         let found = self.digest.entries;
         if written != found {
             return Err(CopyError::Hidden {
@@ -192,10 +195,10 @@ impl Copying<'_, '_> {
                 .finish(&self.progress.tenant, self.digest.clock.clone())
                 .await?;
         }
-        self.tell()
+        self.report_progress()
     }
 
-    async fn events(&mut self, has: i64) -> Result<(), CopyError> {
+    async fn copy_events(&mut self, has: i64) -> Result<(), CopyError> {
         let mut after = 0;
         loop {
             let mut page = self.snapshot.events(after).await?;
@@ -209,11 +212,11 @@ impl Copying<'_, '_> {
             if !page.is_empty() {
                 self.target.put_events(&self.progress.tenant, page).await?;
             }
-            self.tell()?;
+            self.report_progress()?;
         }
     }
 
-    async fn scopes(&mut self) -> Result<(), CopyError> {
+    async fn copy_scopes(&mut self) -> Result<(), CopyError> {
         let mut after = 0;
         loop {
             let page = self.snapshot.scopes(after).await?;
@@ -223,12 +226,12 @@ impl Copying<'_, '_> {
             after = last.scope_id;
             page.iter().for_each(|row| self.digest.scope(row));
             self.target.put_scopes(&self.progress.tenant, page).await?;
-            self.tell()?;
+            self.report_progress()?;
         }
     }
 
     /// The next page is read while one is written.
-    async fn entries(&mut self) -> Result<(), CopyError> {
+    async fn copy_entries(&mut self) -> Result<(), CopyError> {
         let mut page = self.snapshot.entries((0, 0)).await?;
         while let Some(last) = page.last() {
             let after = (last.scope_id, last.row_id);
@@ -240,20 +243,20 @@ impl Copying<'_, '_> {
                 self.snapshot.entries(after)
             )?;
             page = next;
-            self.tell()?;
+            self.report_progress()?;
         }
         Ok(())
     }
 
     /// Copies the relations, which refer to entries by id: only once all of them are copied.
-    async fn kin(&mut self) -> Result<(), CopyError> {
+    async fn copy_lineage(&mut self) -> Result<(), CopyError> {
         let tenant = self.progress.tenant.clone();
         let mut page = self.snapshot.replaced((0, 0)).await?;
         while let Some(last) = page.last() {
             let after = (last.scope_id, last.row_id);
             page.iter().for_each(|row| self.digest.replaced(row));
             self.target.put_replaced(&tenant, page).await?;
-            self.tell()?;
+            self.report_progress()?;
             page = self.snapshot.replaced(after).await?;
         }
         let mut page = self.snapshot.links([0; 4]).await?;
@@ -266,36 +269,36 @@ impl Copying<'_, '_> {
             ];
             page.iter().for_each(|row| self.digest.link(row));
             self.target.put_links(&tenant, page).await?;
-            self.tell()?;
+            self.report_progress()?;
             page = self.snapshot.links(after).await?;
         }
         sabotage!(
             "a-copy-leaves-subjects-that-were-forgotten",
-            self.target.drop_subjects(&tenant).await?
+            self.target.delete_subjects(&tenant).await?
         );
         let mut page = self.snapshot.subjects(&(Vec::new(), 0, 0)).await?;
         while let Some(last) = page.last() {
             let after = (last.subject.clone(), last.scope_id, last.row_id);
             page.iter().for_each(|row| self.digest.subject(row));
             self.target.put_subjects(&tenant, page).await?;
-            self.tell()?;
+            self.report_progress()?;
             page = self.snapshot.subjects(&after).await?;
         }
         Ok(())
     }
 
-    async fn slots(&mut self) -> Result<(), CopyError> {
+    async fn copy_slots(&mut self) -> Result<(), CopyError> {
         let mut page = self.snapshot.slots((0, 0)).await?;
         while let Some(last) = page.last() {
             let after = (last.scope_id, last.row_id);
             self.target.put_slots(&self.progress.tenant, page).await?;
-            self.tell()?;
+            self.report_progress()?;
             page = self.snapshot.slots(after).await?;
         }
         Ok(())
     }
 
-    async fn actions(&mut self) -> Result<(), CopyError> {
+    async fn copy_actions(&mut self) -> Result<(), CopyError> {
         let mut page = self
             .snapshot
             .actions(&(0, 0, String::new(), String::new()))
@@ -309,45 +312,47 @@ impl Copying<'_, '_> {
             );
             page.iter().for_each(|row| self.digest.action(row));
             self.target.put_actions(&self.progress.tenant, page).await?;
-            self.tell()?;
+            self.report_progress()?;
             page = self.snapshot.actions(&after).await?;
         }
         Ok(())
     }
 
-    async fn rules(&mut self) -> Result<(), CopyError> {
+    async fn copy_rules(&mut self) -> Result<(), CopyError> {
         let mut page = self.snapshot.rules(&(String::new(), String::new())).await?;
         while let Some(last) = page.last() {
             let after = (last.world.clone(), last.id.clone());
             page.iter().for_each(|row| self.digest.rule(row));
             self.target.put_rules(&self.progress.tenant, page).await?;
-            self.tell()?;
+            self.report_progress()?;
             page = self.snapshot.rules(&after).await?;
         }
         Ok(())
     }
 
-    async fn repeats(&mut self) -> Result<(), CopyError> {
+    async fn copy_idempotency_rows(&mut self) -> Result<(), CopyError> {
         let mut after = (String::new(), Vec::new());
         let mut oldest = i64::MAX;
         loop {
-            let page = self.snapshot.repeats(&after).await?;
+            let page = self.snapshot.idempotency_rows(&after).await?;
             let Some(last) = page.last() else { break };
             after = (last.operation.clone(), last.key.clone());
-            page.iter().for_each(|row| self.digest.repeat(row));
+            page.iter().for_each(|row| self.digest.idempotency_row(row));
             oldest = page.iter().map(|row| row.at).fold(oldest, i64::min);
-            self.target.put_repeats(&self.progress.tenant, page).await?;
-            self.tell()?;
+            self.target
+                .put_idempotency_rows(&self.progress.tenant, page)
+                .await?;
+            self.report_progress()?;
         }
         // The records that the source has deleted are older than all that it still has.
         Ok(self
             .target
-            .drop_repeats(&self.progress.tenant, oldest)
+            .delete_idempotency_rows(&self.progress.tenant, oldest)
             .await?)
     }
 
-    async fn records(&mut self) -> Result<(), CopyError> {
-        self.target.drop_records(&self.progress.tenant).await?;
+    async fn copy_records(&mut self) -> Result<(), CopyError> {
+        self.target.delete_records(&self.progress.tenant).await?;
         let mut after = (String::new(), String::new());
         loop {
             let page = self.snapshot.records(&after).await?;
@@ -357,19 +362,19 @@ impl Copying<'_, '_> {
             after = (last.kind.clone(), last.key.clone());
             page.iter().for_each(|row| self.digest.record(row));
             self.target.put_records(&self.progress.tenant, page).await?;
-            self.tell()?;
+            self.report_progress()?;
         }
     }
 
     /// Reads the whole target again, compares it with the source, and runs the target's own check.
     async fn compare(&mut self) -> Result<(), CopyError> {
         let tenant = self.progress.tenant.clone();
-        self.progress.step = Step::Checking;
+        self.progress.phase = CopyPhase::Checking;
         (self.progress.entries.0, self.progress.events.0) = (0, 0);
-        self.tell()?;
+        self.report_progress()?;
         let snapshot = self.target.snapshot(&tenant).await?;
-        let target_digest = self.read(snapshot.as_ref()).await?;
-        snapshot.end().await?;
+        let target_digest = self.read_digest(snapshot.as_ref()).await?;
+        snapshot.release().await?;
         if let Some(what) = difference(&self.digest, &target_digest) {
             return Err(CopyError::Mismatch { tenant, what });
         }
@@ -378,13 +383,13 @@ impl Copying<'_, '_> {
             .verify(&tenant)
             .await
             .map_err(|error| CopyError::Unsound(tenant, error))?;
-        self.tell()
+        self.report_progress()
     }
 
     /// Computes the digest of the target.
-    async fn read(&mut self, reader: &dyn Snapshot) -> Result<Digest, CopyError> {
-        let mut digest = Digest::at(reader.clock().await?);
-        read_kin(reader, &mut digest).await?;
+    async fn read_digest(&mut self, reader: &dyn TenantReader) -> Result<TenantDigest, CopyError> {
+        let mut digest = TenantDigest::at(reader.clock().await?);
+        read_lineage(reader, &mut digest).await?;
         read_workshop(reader, &mut digest).await?;
         let mut after_event = 0;
         let mut after_scope = 0;
@@ -395,12 +400,12 @@ impl Copying<'_, '_> {
             let events = reader.events(after_event).await?;
             let scopes = reader.scopes(after_scope).await?;
             let entries = reader.entries(after_entry).await?;
-            let repeats = reader.repeats(&after_repeat).await?;
+            let repeats = reader.idempotency_rows(&after_repeat).await?;
             let records = reader.records(&after_record).await?;
             events.iter().for_each(|row| digest.event(row));
             scopes.iter().for_each(|row| digest.scope(row));
             entries.iter().for_each(|row| digest.entry(row));
-            repeats.iter().for_each(|row| digest.repeat(row));
+            repeats.iter().for_each(|row| digest.idempotency_row(row));
             records.iter().for_each(|row| digest.record(row));
             if events.is_empty()
                 && scopes.is_empty()
@@ -424,12 +429,15 @@ impl Copying<'_, '_> {
                 .next_back()
                 .map_or(after_record, |row| (row.kind, row.key));
             (self.progress.entries.0, self.progress.events.0) = (digest.entries, digest.events);
-            self.tell()?;
+            self.report_progress()?;
         }
     }
 }
 
-async fn read_kin(reader: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyError> {
+async fn read_lineage(
+    reader: &dyn TenantReader,
+    digest: &mut TenantDigest,
+) -> Result<(), CopyError> {
     let mut replaced = (0, 0);
     let mut link = [0; 4];
     let mut subject = (Vec::new(), 0, 0);
@@ -460,7 +468,10 @@ async fn read_kin(reader: &dyn Snapshot, digest: &mut Digest) -> Result<(), Copy
     }
 }
 
-async fn read_workshop(reader: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyError> {
+async fn read_workshop(
+    reader: &dyn TenantReader,
+    digest: &mut TenantDigest,
+) -> Result<(), CopyError> {
     let mut action = (0, 0, String::new(), String::new());
     let mut rule = (String::new(), String::new());
     loop {
@@ -482,14 +493,14 @@ async fn read_workshop(reader: &dyn Snapshot, digest: &mut Digest) -> Result<(),
 }
 
 /// The first kind of rows that differ.
-fn difference(source: &Digest, target: &Digest) -> Option<&'static str> {
+fn difference(source: &TenantDigest, target: &TenantDigest) -> Option<&'static str> {
     let pairs = [
         (source.clock == target.clock, "clocks"),
         (source.events == target.events, "numbers of events"),
         (source.scopes == target.scopes, "numbers of memories"),
         (source.entries == target.entries, "numbers of entries"),
         (
-            source.repeats == target.repeats,
+            source.idempotency_rows == target.idempotency_rows,
             "numbers of idempotency records",
         ),
         (source.records == target.records, "numbers of records"),
@@ -520,7 +531,11 @@ fn is_within(trust: Option<Trust>, ceiling: Option<Trust>) -> bool {
 
 /// Writes tenant and keys. A key that was revoked at the source since, or whose trust was lowered,
 /// is changed at the target too; keys that only the target has stay.
-async fn publish(source: &dyn Side, target: &dyn Side, tenant: &Tenant) -> Result<(), CopyError> {
+async fn publish(
+    source: &dyn CopySide,
+    target: &dyn CopySide,
+    tenant: &TenantRecord,
+) -> Result<(), CopyError> {
     target.directory().put_tenant(tenant).await?;
     let keys = source.directory().keys(&tenant.id).await?;
     let before = target.directory().keys(&tenant.id).await?;

@@ -2,14 +2,14 @@
 //! No statement runs in between: the order of batches, not the database, decides what a later one
 //! sees.
 
-use super::load::{RecordRow, Repeat, Working};
-use super::save::{NewRecord, RunPlace, Writes};
-use super::{beside, entry, lineage, tie, vector, workshop};
+use super::load::{GroupState, LoadedRecord, StoredResult};
+use super::save::{EventRun, GroupWrites, NewRecord};
+use super::{caller_texts, entry, lineage, tie, vector, workshop};
 use crate::stored::{outcomes_from_stored, outcomes_to_stored};
-use remem_core::event::{Link, chain_hash};
+use remem_core::event::{ChainLink, chain_hash};
 use remem_core::sabotage;
 use remem_core::{Batch, Change, EventBody, Precondition, RecordKind, Rejection, Revision, Seq};
-use remem_store::{Committed, Outcome, StoreError};
+use remem_store::{ChangeOutcome, CommitResult, StoreError};
 
 /// The number of characters of an id that the ordered indexes hold.
 pub(super) const ID_HEAD_CHARS: usize = 100;
@@ -23,10 +23,10 @@ pub(super) fn id_head(id: &str) -> &str {
 /// Applies one batch. A refused batch changes nothing: everything is checked first.
 pub(super) fn apply<'a>(
     batch: &'a Batch,
-    working: &mut Working,
-    writes: &mut Writes<'a>,
-) -> Result<Committed, StoreError> {
-    if let Some(result) = replay(batch, working) {
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'a>,
+) -> Result<CommitResult, StoreError> {
+    if let Some(result) = earlier_result(batch, working) {
         return result;
     }
     if sabotage!(
@@ -80,13 +80,13 @@ pub(super) fn apply<'a>(
             Change::Revive { memory_ref, id } => {
                 lineage::revive(batch, working, writes, (memory_ref, id), before)
             }
-            Change::Sign {
+            Change::StoreSignature {
                 memory_ref,
                 id,
                 pass,
                 signature,
             } => lineage::sign(working, writes, (memory_ref, id), *pass, signature),
-            Change::Embed {
+            Change::StoreEmbedding {
                 memory_ref,
                 id,
                 scan,
@@ -106,30 +106,30 @@ pub(super) fn apply<'a>(
                 (*closing, by.as_ref()),
                 before,
             ),
-            Change::End { memory_ref, id } => {
+            Change::EndWithSession { memory_ref, id } => {
                 workshop::end(batch, working, writes, (memory_ref, id), before)
             }
-            Change::Strip {
+            Change::EraseHistory {
                 memory_ref,
                 id,
                 before: faded,
             } => workshop::strip(batch, working, writes, (memory_ref, id), *faded, before),
-            Change::Strengthen {
+            Change::SetEvidence {
                 memory_ref,
                 id,
                 evidence,
             } => workshop::strengthen(batch, working, writes, (memory_ref, id), evidence, before),
-            Change::Link {
+            Change::LinkAction {
                 memory_ref,
                 id,
                 action,
             } => workshop::link(batch, working, writes, (memory_ref, id), action, before),
-            Change::Relink {
+            Change::RewriteAction {
                 memory_ref,
                 id,
-                was,
+                expected: was,
                 action,
-            } => beside::relink(
+            } => caller_texts::relink(
                 batch,
                 working,
                 writes,
@@ -137,41 +137,45 @@ pub(super) fn apply<'a>(
                 (was, action),
                 before,
             ),
-            Change::Reword {
+            Change::RewriteRule {
                 world,
                 id,
-                was,
+                expected: was,
                 body,
-            } => beside::reword(batch, working, writes, (world, id), (was, body), before),
-            Change::Rule { world, id, body } => {
+            } => caller_texts::reword(batch, working, writes, (world, id), (was, body), before),
+            Change::SetRule { world, id, body } => {
                 workshop::rule(batch, working, writes, (world, id), body.as_ref(), before)
             }
-            Change::Hold => hold(batch, working, writes, before),
-            Change::Release => release(batch, working, writes),
-            Change::Record { .. } => record(batch, working, writes, change, before),
-            Change::Emit { .. } => Outcome::Done,
+            Change::HoldSnapshot => open_snapshot(batch, working, writes, before),
+            Change::ReleaseSnapshot => close_snapshot(batch, working, writes),
+            Change::SetRecord { .. } => write_record(batch, working, writes, change, before),
+            Change::Emit { .. } => ChangeOutcome::Done,
         };
-        if outcome != Outcome::Nothing
+        if outcome != ChangeOutcome::NoChange
             && let Some(event) = change.event()
         {
-            tick(batch, working, before);
-            append(batch, working, writes, change, &event);
+            advance_revision(batch, working, before);
+            append_event(batch, working, writes, change, &event);
         }
         outcomes.push(outcome);
     }
-    let committed = Committed {
+    let committed = CommitResult {
         revision: working.clock.revision,
         at: working.clock.at,
         outcomes,
         replayed: false,
     };
-    remember(batch, working, writes, &committed);
+    store_result(batch, working, writes, &committed);
     Ok(committed)
 }
 
 /// Gives the batch its revision, at its first effect: a batch that changes nothing leaves the clock
 /// alone.
-pub(super) fn tick(batch: &Batch, working: &mut Working, before: Revision) -> Revision {
+pub(super) fn advance_revision(
+    batch: &Batch,
+    working: &mut GroupState,
+    before: Revision,
+) -> Revision {
     let clock = &mut working.clock;
     if clock.revision == before {
         clock.revision = Revision(before.0 + 1);
@@ -181,37 +185,41 @@ pub(super) fn tick(batch: &Batch, working: &mut Working, before: Revision) -> Re
 }
 
 /// Opens a snapshot for the batch's run, at the revision that this commit makes.
-fn hold(
+fn open_snapshot(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
     before: Revision,
-) -> Outcome {
+) -> ChangeOutcome {
     let Some(run) = batch.run() else {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     };
-    let revision = tick(batch, working, before).0.cast_signed();
+    let revision = advance_revision(batch, working, before).0.cast_signed();
     if !working.snapshots.contains_key(run.as_str()) {
         working.snapshots.insert(run.as_str().to_owned(), revision);
         writes
-            .held
+            .opened_snapshots
             .insert(run.as_str().to_owned(), (revision, working.clock.at.0));
     }
-    Outcome::Done
+    ChangeOutcome::Done
 }
 
 /// Closes the snapshot of the batch's run; removed texts that no other snapshot shows are due for
 /// the purge pass.
-fn release(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>) -> Outcome {
+fn close_snapshot(
+    batch: &Batch,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
+) -> ChangeOutcome {
     let Some(run) = batch.run() else {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     };
     sabotage!(
         "postgres-a-hold-after-a-release-is-lost",
         working.snapshots.remove(run.as_str())
     );
-    writes.held.remove(run.as_str());
-    writes.released.push(run.as_str().to_owned());
+    writes.opened_snapshots.remove(run.as_str());
+    writes.closed_snapshots.push(run.as_str().to_owned());
     let oldest = working
         .snapshots
         .values()
@@ -224,19 +232,19 @@ fn release(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>) -> Out
             writes.next_expiry = 0
         ); // at once, by any node's clock
     }
-    Outcome::Done
+    ChangeOutcome::Done
 }
 
 /// Writes a record, or deletes it. The version increases by one with each write; a new key begins
 /// at 1.
-fn record<'a>(
+fn write_record<'a>(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'a>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'a>,
     change: &'a Change,
     before: Revision,
-) -> Outcome {
-    let Change::Record {
+) -> ChangeOutcome {
+    let Change::SetRecord {
         kind,
         key,
         body,
@@ -244,23 +252,23 @@ fn record<'a>(
         ..
     } = change
     else {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     };
     let record_key = (*kind, key.clone());
     let kind = *kind;
-    writes.retied.changed |= kind.is_timed();
+    writes.record_changes.due_changed |= kind.can_be_due();
     let Some(body) = body else {
         if working.records.remove(&record_key).is_none() {
-            return Outcome::Nothing;
+            return ChangeOutcome::NoChange;
         }
-        if kind.is_revision() {
-            tick(batch, working, before);
+        if kind.makes_revision() {
+            advance_revision(batch, working, before);
         }
-        writes.unrecord(kind, key);
-        return Outcome::Removed;
+        writes.delete_record(kind, key);
+        return ChangeOutcome::Removed;
     };
-    if kind.is_revision() {
-        tick(batch, working, before);
+    if kind.makes_revision() {
+        advance_revision(batch, working, before);
     }
     let version = working
         .records
@@ -275,7 +283,7 @@ fn record<'a>(
         .map(|entry| (entry.scope_id, entry.row_id));
     working
         .records
-        .insert(record_key, RecordRow { version, source });
+        .insert(record_key, LoadedRecord { version, source });
     writes.record(
         kind,
         key,
@@ -287,13 +295,13 @@ fn record<'a>(
             source,
         ),
     );
-    Outcome::Recorded {
+    ChangeOutcome::Recorded {
         key: key.clone(),
         version,
     }
 }
 
-fn preconditions_hold(batch: &Batch, working: &Working) -> bool {
+fn preconditions_hold(batch: &Batch, working: &GroupState) -> bool {
     let meets = |kind: RecordKind, key: &String, wanted: &Precondition| {
         let version = working
             .records
@@ -310,7 +318,7 @@ fn preconditions_hold(batch: &Batch, working: &Working) -> bool {
         .iter()
         .all(|expected| meets(expected.kind, &expected.key, &expected.precondition))
         && batch.changes().iter().all(|change| {
-            let Change::Record {
+            let Change::SetRecord {
                 kind,
                 key,
                 precondition,
@@ -322,30 +330,30 @@ fn preconditions_hold(batch: &Batch, working: &Working) -> bool {
             meets(*kind, key, precondition)
                 && sabotage!(
                     "postgres-anything-is-tied-to-what-has-ended",
-                    tie::holds(working, batch, change),
+                    tie::source_is_current(working, batch, change),
                     true
                 )
         })
 }
 
 /// Appends the event of a change to the tenant's log and to the chain.
-fn append(
+fn append_event(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
     change: &Change,
     body: &EventBody,
 ) {
     let kind = body.kind().as_str();
     let payload = body.payload().to_string();
     let recorded_at = change.recorded_at();
-    let run = batch.run().filter(|_| !change.is_apart()).map(|run| {
+    let run = batch.run().filter(|_| !change.is_outside_run()).map(|run| {
         let length = working
             .run_lengths
             .entry(run.as_str().to_owned())
             .or_insert(0);
         *length += 1;
-        RunPlace {
+        EventRun {
             id: run.as_str().to_owned(),
             seq: *length - 1,
             recorded_at: recorded_at.map(|at| at.0),
@@ -356,7 +364,7 @@ fn append(
     let link = run
         .as_ref()
         .map(|run| (run.id.as_str(), run.seq, recorded_at));
-    let link = Link {
+    let link = ChainLink {
         seq: clock.seq,
         revision: clock.revision,
         at: clock.at,
@@ -372,7 +380,7 @@ fn append(
     writes.event(clock, run, kind, payload);
 }
 
-fn expectations_hold(batch: &Batch, working: &Working) -> bool {
+fn expectations_hold(batch: &Batch, working: &GroupState) -> bool {
     batch.expectations().iter().all(|expected| {
         let entry_key = (expected.memory_ref.clone(), expected.id.clone());
         working.entries.get(&entry_key).is_some_and(|entry| {
@@ -381,16 +389,18 @@ fn expectations_hold(batch: &Batch, working: &Working) -> bool {
     })
 }
 
-fn fence_holds(batch: &Batch, working: &Working) -> bool {
+fn fence_holds(batch: &Batch, working: &GroupState) -> bool {
     batch
         .fence()
         .is_none_or(|fence| working.fences.get(fence.pass) == Some(&fence.number))
 }
 
 /// The result of an earlier batch with the same idempotency key, if there was one.
-fn replay(batch: &Batch, working: &Working) -> Option<Result<Committed, StoreError>> {
+fn earlier_result(batch: &Batch, working: &GroupState) -> Option<Result<CommitResult, StoreError>> {
     let key = batch.idempotency()?;
-    let stored = working.repeats.get(&(key.operation.to_owned(), key.key))?;
+    let stored = working
+        .stored_results
+        .get(&(key.operation.to_owned(), key.key))?;
     if sabotage!(
         "postgres-any-body-for-a-key",
         stored.body != key.body,
@@ -403,7 +413,7 @@ fn replay(batch: &Batch, working: &Working) -> Option<Result<Committed, StoreErr
             "an idempotency record cannot be read",
         )));
     };
-    Some(Ok(Committed {
+    Some(Ok(CommitResult {
         revision: stored.revision,
         at: stored.at,
         outcomes,
@@ -412,18 +422,23 @@ fn replay(batch: &Batch, working: &Working) -> Option<Result<Committed, StoreErr
 }
 
 /// Stores the result under the batch's idempotency key.
-fn remember(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, committed: &Committed) {
+fn store_result(
+    batch: &Batch,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
+    committed: &CommitResult,
+) {
     let Some(key) = batch.idempotency() else {
         return;
     };
-    let stored = Repeat {
+    let stored = StoredResult {
         body: key.body,
         at: committed.at.max(batch.at()),
         revision: committed.revision,
         outcomes: outcomes_to_stored(&committed.outcomes),
     };
-    writes.repeat(key.operation, &key.key, &stored);
+    writes.stored_result(key.operation, &key.key, &stored);
     working
-        .repeats
+        .stored_results
         .insert((key.operation.to_owned(), key.key), stored);
 }

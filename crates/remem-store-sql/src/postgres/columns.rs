@@ -1,13 +1,13 @@
 //! The rows to be written, column by column, as `unnest` takes them.
 
-use super::gate::{Call, call};
-use super::load::Working;
-use super::save::{NewEntry, Writes};
+use super::gate::{SqlCall, sql_call};
+use super::load::GroupState;
+use super::save::{GroupWrites, NewEntry};
 use crate::stored::content_hash;
 
 /// Rows of `scope` as columns.
 #[derive(Default)]
-pub(super) struct Scopes {
+pub(super) struct ScopeColumns {
     pub id: Vec<i64>,
     pub memory_ref: Vec<String>,
     pub owner: Vec<Option<String>>,
@@ -16,10 +16,10 @@ pub(super) struct Scopes {
     pub next_row: Vec<i64>,
 }
 
-impl Scopes {
+impl ScopeColumns {
     /// The memories that the group changed: only new ones, or only the others.
-    pub fn of(working: &Working, new: bool) -> Scopes {
-        let mut scopes = Scopes::default();
+    pub fn of(working: &GroupState, new: bool) -> ScopeColumns {
+        let mut scopes = ScopeColumns::default();
         for (memory_ref, scope) in working
             .scopes
             .iter()
@@ -38,7 +38,7 @@ impl Scopes {
 
 /// Rows of `record` or `review` as columns: those to write, and the names of those to delete.
 #[derive(Default)]
-pub(super) struct Records {
+pub(super) struct RecordColumns {
     pub kind: Vec<&'static str>,
     pub key: Vec<String>,
     pub version: Vec<i64>,
@@ -48,22 +48,22 @@ pub(super) struct Records {
     pub topic: Vec<Option<String>>,
     pub scope: Vec<Option<i64>>,
     pub row: Vec<Option<i64>>,
-    pub gone_kind: Vec<&'static str>,
-    pub gone_key: Vec<String>,
+    pub deleted_kind: Vec<&'static str>,
+    pub deleted_key: Vec<String>,
 }
 
-impl Records {
+impl RecordColumns {
     /// The records under review, or all others.
-    pub fn of(writes: &Writes<'_>, inert: bool) -> Records {
-        let mut records = Records::default();
+    pub fn of(writes: &GroupWrites<'_>, inert: bool) -> RecordColumns {
+        let mut records = RecordColumns::default();
         for ((kind, key), record) in writes
             .records
             .iter()
-            .filter(|((kind, _), _)| kind.is_inert() == inert)
+            .filter(|((kind, _), _)| kind.is_under_review() == inert)
         {
             let Some(record) = record else {
-                records.gone_kind.push(kind.as_str());
-                records.gone_key.push((*key).to_owned());
+                records.deleted_kind.push(kind.as_str());
+                records.deleted_key.push((*key).to_owned());
                 continue;
             };
             records.kind.push(kind.as_str());
@@ -81,7 +81,7 @@ impl Records {
 }
 
 /// New rows of `entry` as columns.
-pub(super) struct Entries<'a> {
+pub(super) struct EntryColumns<'a> {
     pub scope: Vec<i64>,
     pub row: Vec<i64>,
     pub id: Vec<&'a str>,
@@ -109,9 +109,9 @@ pub(super) struct Entries<'a> {
     pub evidence: Vec<String>,
 }
 
-impl<'a> Entries<'a> {
-    pub fn of(entries: &'a [NewEntry<'a>]) -> Entries<'a> {
-        Entries {
+impl<'a> EntryColumns<'a> {
+    pub fn of(entries: &'a [NewEntry<'a>]) -> EntryColumns<'a> {
+        EntryColumns {
             scope: entries.iter().map(|e| e.scope_id).collect(),
             row: entries.iter().map(|e| e.row_id).collect(),
             id: entries.iter().map(|e| e.id).collect(),
@@ -136,7 +136,7 @@ impl<'a> Entries<'a> {
             written_by_run: entries.iter().map(|e| e.written_by_run).collect(),
             scan: entries
                 .iter()
-                .map(|e| e.admitted.scan().cast_signed())
+                .map(|e| e.admitted.redaction_fingerprint().cast_signed())
                 .collect(),
             content_hash: entries
                 .iter()
@@ -188,9 +188,9 @@ impl<'a> Entries<'a> {
         }
     }
 
-    pub fn insert(&'a self, tenant: &'a &'a str) -> Call<'a> {
+    pub fn insert_statement(&'a self, tenant: &'a &'a str) -> SqlCall<'a> {
         let e = self;
-        call(
+        sql_call(
             "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, metadata, created_at,
                expires_at, written_by, written_by_run, scan, content_hash, rev_from, owner, session, interaction, world, slot, valid_at,
                invalid_at, trust, evidence)
@@ -231,7 +231,7 @@ impl<'a> Entries<'a> {
 
 /// Changes of rows of `entry` other than their texts, as columns.
 #[derive(Default)]
-pub(super) struct States {
+pub(super) struct StateColumns {
     pub scope: Vec<i64>,
     pub row: Vec<i64>,
     pub rev_from: Vec<i64>,
@@ -246,9 +246,9 @@ pub(super) struct States {
     pub evidence: Vec<String>,
 }
 
-impl States {
-    pub fn of(writes: &Writes<'_>) -> States {
-        let mut states = States::default();
+impl StateColumns {
+    pub fn of(writes: &GroupWrites<'_>) -> StateColumns {
+        let mut states = StateColumns::default();
         for ((scope, row), state) in &writes.states {
             states.scope.push(*scope);
             states.row.push(*row);
@@ -269,16 +269,16 @@ impl States {
 
 /// Rows of `snapshot` as columns.
 #[derive(Default)]
-pub(super) struct Snapshots {
+pub(super) struct SnapshotColumns {
     pub run: Vec<String>,
     pub revision: Vec<i64>,
     pub at: Vec<i64>,
 }
 
-impl Snapshots {
-    pub fn of(writes: &Writes<'_>) -> Snapshots {
-        let mut snapshots = Snapshots::default();
-        for (run, (revision, at)) in &writes.held {
+impl SnapshotColumns {
+    pub fn of(writes: &GroupWrites<'_>) -> SnapshotColumns {
+        let mut snapshots = SnapshotColumns::default();
+        for (run, (revision, at)) in &writes.opened_snapshots {
             snapshots.run.push(run.clone());
             snapshots.revision.push(*revision);
             snapshots.at.push(*at);
@@ -289,7 +289,7 @@ impl Snapshots {
 
 /// New texts of rows of `entry` as columns.
 #[derive(Default)]
-pub(super) struct Rewrites {
+pub(super) struct RewriteColumns {
     pub scope: Vec<i64>,
     pub row: Vec<i64>,
     pub scan: Vec<i64>,
@@ -302,9 +302,9 @@ pub(super) struct Rewrites {
     pub interaction: Vec<Option<String>>,
 }
 
-impl Rewrites {
-    pub fn of(writes: &Writes<'_>) -> Rewrites {
-        let mut rewrites = Rewrites::default();
+impl RewriteColumns {
+    pub fn of(writes: &GroupWrites<'_>) -> RewriteColumns {
+        let mut rewrites = RewriteColumns::default();
         for ((scope, row), text) in &writes.rewrites {
             rewrites.scope.push(*scope);
             rewrites.row.push(*row);

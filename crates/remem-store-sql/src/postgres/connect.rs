@@ -5,7 +5,7 @@
 //! without looking at its certificate; `require`, `verify-ca` and `verify-full` demand a
 //! certificate that the machine, or the file named by `sslrootcert`, vouches for.
 
-use super::error::failed;
+use super::error::store_error;
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use remem_core::sabotage;
 use remem_store::StoreError;
@@ -25,19 +25,19 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 /// The longest time to open a connection outside the pools (of the monitor, of the check before the
 /// start, of `migrate`), handshake and password check included. As generous as the wait of a pass:
 /// a server that is slow is not one that is gone.
-const CONNECT_WITHIN: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest time for the first packets of such a connection to be answered, unless the URL says
 /// `connect_timeout`. The server's kernel answers them, however busy its processes are; silence
 /// means that no server is there, and with a short limit the next attempt notices sooner when it is
 /// back.
-const REACHED_WITHIN: Duration = Duration::from_secs(2);
+const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Settings of every session. The first two limit how long one session can block others: by a lock
 /// that another one waits for, or by a transaction that its node forgot. `synchronous_commit` is
 /// set so that a default of the server cannot weaken the durability that an acknowledgement
 /// promises. `jit` is off because no statement here runs long enough to be worth compiling,
 /// whatever the planner's costs say.
-const SESSION: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s'; SET synchronous_commit = on; SET TIME ZONE 'UTC'; SET jit = off; SET hnsw.iterative_scan = relaxed_order; SET hnsw.ef_search = 400";
+const SESSION_SETTINGS: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s'; SET synchronous_commit = on; SET TIME ZONE 'UTC'; SET jit = off; SET hnsw.iterative_scan = relaxed_order; SET hnsw.ef_search = 400";
 
 /// The errors of a database URL. They never repeat it: it may hold a password.
 #[derive(Debug, thiserror::Error)]
@@ -55,16 +55,16 @@ pub enum UrlError {
 
 /// The address, login and encryption of a database.
 #[derive(Clone)]
-pub struct Target {
+pub struct PostgresTarget {
     pub(super) config: Config,
     pub(super) tls: MakeRustlsConnect,
     /// The role that a session switches to when it starts, if not that of its login.
     role: Option<String>,
 }
 
-impl Target {
+impl PostgresTarget {
     /// Parses a database URL.
-    pub fn parse(url: &str) -> Result<Target, UrlError> {
+    pub fn parse(url: &str) -> Result<PostgresTarget, UrlError> {
         if !["postgres://", "postgresql://"]
             .iter()
             .any(|scheme| url.starts_with(scheme))
@@ -88,7 +88,7 @@ impl Target {
             verify || config.get_ssl_mode() == SslMode::Require,
             ca.as_deref(),
         )?;
-        Ok(Target {
+        Ok(PostgresTarget {
             config,
             tls: MakeRustlsConnect::new(tls),
             role: None,
@@ -107,7 +107,7 @@ impl Target {
 
     /// The same database with sessions that switch to another role, from the first statement on.
     #[must_use]
-    pub fn as_role(&self, role: &str) -> Target {
+    pub fn as_role(&self, role: &str) -> PostgresTarget {
         let mut target = self.clone();
         let options = self
             .config
@@ -134,7 +134,7 @@ impl Target {
             recycling_method: RecyclingMethod::Fast,
         };
         let session: Arc<str> = format!(
-            "{SESSION}; SET statement_timeout = {}",
+            "{SESSION_SETTINGS}; SET statement_timeout = {}",
             deadline.as_millis()
         )
         .into();
@@ -147,7 +147,7 @@ impl Target {
                     .batch_execute(&session)
                     .await
                     .map_err(HookError::Backend)?;
-                match acts_as(client, user.as_deref()).await {
+                match has_role(client, user.as_deref()).await {
                     Ok(true) => Ok(()),
                     Ok(false) => Err(HookError::message(WRONG_ROLE)),
                     Err(error) => Err(HookError::Backend(error)),
@@ -170,12 +170,12 @@ impl Target {
     pub(super) async fn connect(&self) -> Result<(Client, Driver), StoreError> {
         let mut config = self.config.clone();
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(REACHED_WITHIN);
+            config.connect_timeout(TCP_CONNECT_TIMEOUT);
         }
-        tokio::time::timeout(CONNECT_WITHIN, config.connect(self.tls.clone()))
+        tokio::time::timeout(CONNECT_TIMEOUT, config.connect(self.tls.clone()))
             .await
             .map_err(|_| super::error::unavailable(super::error::DatabaseError::Deadline))?
-            .map_err(failed)
+            .map_err(store_error)
     }
 }
 
@@ -186,7 +186,7 @@ pub(super) const WRONG_ROLE: &str = "a database session acts as another role tha
 
 /// Whether a session has this role. A pooler that drops start-up options drops the role with them:
 /// passes would then have the rights of requests, see no rows, and erase nothing.
-pub(super) async fn acts_as(
+pub(super) async fn has_role(
     client: &Client,
     user: Option<&str>,
 ) -> Result<bool, tokio_postgres::Error> {
@@ -348,10 +348,13 @@ mod tests {
             "nonsense hunter2secret",
             "postgres://u:hunter2secret@h/d?nonsense=1",
         ] {
-            let error = Target::parse(url).err().expect("refused").to_string();
+            let error = PostgresTarget::parse(url)
+                .err()
+                .expect("refused")
+                .to_string();
             assert!(!error.contains("hunter2secret"), "{error}");
         }
-        let error = Target::parse("mysql://u@h/d")
+        let error = PostgresTarget::parse("mysql://u@h/d")
             .err()
             .expect("refused")
             .to_string();

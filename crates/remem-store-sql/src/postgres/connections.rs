@@ -6,10 +6,10 @@
 //! of requests of one tenant that wait is bounded, those that have a connection are a share of the
 //! pool, and while the monitor says that the database is down no caller waits.
 
-use super::error::{DatabaseError, no_connection, unavailable};
+use super::error::{DatabaseError, pool_error, unavailable};
 use super::gate::Role;
 use super::health::HealthReport;
-use super::waiters::{Account, Share, Shares, Waiters};
+use super::waiters::{Account, PoolShare, PoolShares, Waiters};
 use deadpool_postgres::{Object, Pool, PoolError, TimeoutType, Timeouts};
 use remem_core::sabotage;
 use remem_store::{StoreError, deadline};
@@ -38,7 +38,7 @@ pub(crate) struct Connections {
     pub health: HealthReport,
     pub waiters: Waiters,
     /// The limit of one account's use of the application's pool.
-    pub shares: Shares,
+    pub shares: PoolShares,
     /// The longest wait of any caller, whether or not its request has a deadline.
     pub wait: Duration,
 }
@@ -68,12 +68,12 @@ impl Connections {
         let account = account.filter(|_| request.is_some());
         tokio::select! {
             biased;
-            () = self.health.down() => Err(refused("down", unavailable(DatabaseError::Down))),
-            got = self.take(role, pool, account, until) => got,
+            () = self.health.down() => Err(count_refusal("down", unavailable(DatabaseError::Down))),
+            got = self.acquire(role, pool, account, until) => got,
         }
     }
 
-    async fn take(
+    async fn acquire(
         &self,
         role: Role,
         pool: &Pool,
@@ -82,7 +82,7 @@ impl Connections {
     ) -> Result<Connection, StoreError> {
         let wait_in_line = || {
             let waiter = self.waiters.admit(account.clone());
-            waiter.map_err(|busy| refused("waiters", busy))
+            waiter.map_err(|busy| count_refusal("waiters", busy))
         };
         let mut waiter = None;
         let mut share = account
@@ -90,11 +90,11 @@ impl Connections {
             .filter(|_| role == Role::App)
             .map(|account| self.shares.of(account));
         if let Some(share) = &mut share
-            && sabotage!("postgres-one-tenant-has-the-pool", !share.is_free(), false)
+            && sabotage!("postgres-one-tenant-has-the-pool", !share.try_take(), false)
         {
             waiter = Some(wait_in_line()?);
             let permit = timeout_at(until, share.take()).await;
-            permit.map_err(|_| refused("deadline", StoreError::Busy))?;
+            permit.map_err(|_| count_refusal("deadline", StoreError::Busy))?;
         }
         let if_free = Timeouts {
             create: sabotage!(
@@ -107,10 +107,15 @@ impl Connections {
         match timeout_at(until, pool.timeout_get(&if_free)).await {
             Ok(Err(PoolError::Timeout(TimeoutType::Wait))) => {}
             Ok(result) => {
-                let object = result.map_err(no_connection)?;
+                let object = result.map_err(pool_error)?;
                 return Ok(Connection { object, share });
             }
-            Err(_) => return Err(refused("deadline", unavailable(DatabaseError::Deadline))),
+            Err(_) => {
+                return Err(count_refusal(
+                    "deadline",
+                    unavailable(DatabaseError::Deadline),
+                ));
+            }
         }
         if waiter.is_none() {
             waiter = Some(wait_in_line()?);
@@ -119,10 +124,10 @@ impl Connections {
         drop(waiter);
         match result {
             Ok(result) => {
-                let object = result.map_err(no_connection)?;
+                let object = result.map_err(pool_error)?;
                 Ok(Connection { object, share })
             }
-            Err(_) => Err(refused("deadline", StoreError::Busy)),
+            Err(_) => Err(count_refusal("deadline", StoreError::Busy)),
         }
     }
 }
@@ -130,7 +135,7 @@ impl Connections {
 /// A connection, with the permit of its account's share.
 pub(crate) struct Connection {
     object: Object,
-    share: Option<Share>,
+    share: Option<PoolShare>,
 }
 
 impl Connection {
@@ -147,7 +152,7 @@ impl Connection {
 }
 
 /// Counts a caller that gets no connection, and returns its error.
-fn refused(reason: &'static str, error: StoreError) -> StoreError {
+fn count_refusal(reason: &'static str, error: StoreError) -> StoreError {
     metrics::counter!("remem_database_refused_total", "reason" => reason).increment(1);
     error
 }

@@ -2,10 +2,12 @@
 //! that exist already, and writes the others with their tags, search index and counters, by the
 //! statements that a commit uses. Two copies that run at once lock each other out, page by page.
 
-use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
-use super::gate::{Call, Failed, Gate, Identity, Role, call};
+use super::columns::{
+    EntryColumns, RecordColumns, RewriteColumns, ScopeColumns, SnapshotColumns, StateColumns,
+};
+use super::gate::{Gate, Identity, Role, SqlCall, TripError, sql_call};
 use super::rows::get;
-use super::save::{self, NewText, Saving, State, Writes};
+use super::save::{self, EntryStateRow, GroupColumns, GroupWrites, NewText};
 use crate::copy::rows::EntryRow;
 use crate::stored::content_hash;
 use crate::terms;
@@ -19,11 +21,11 @@ use tokio_postgres::types::ToSql;
 /// large pages may need long.
 const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '5min'; SET LOCAL idle_in_transaction_session_timeout = '5min';
      SET LOCAL lock_timeout = '5min'; SET LOCAL plan_cache_mode = force_custom_plan";
-const TAKE_TURNS: &str = "SELECT pg_advisory_xact_lock(hashtextextended('remem copy ' || $1, 0))";
+const LOCK_COPY: &str = "SELECT pg_advisory_xact_lock(hashtextextended('remem copy ' || $1, 0))";
 /// Finds the entries of a page that exist already, and their differences. The redaction rules may
 /// have changed and changed back since: the text itself is compared (its hash is null once it is
 /// erased), not only the fingerprint of the rules that it was scanned with.
-const THERE: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT NULL, o.moved, o.other,
+const FIND_EXISTING: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT NULL, o.moved, o.other,
        CASE WHEN o.other THEN e.content ELSE ''::bytea END, CASE WHEN o.other THEN e.tags ELSE '[]' END,
        CASE WHEN e.removed_reason = 'superseded' AND w.removed_reason = 'superseded' THEN e.replaced_by END
      FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::text[],
@@ -38,7 +40,7 @@ const THERE: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT 
          e.evidence) AS moved) o";
 /// An entry's window may have moved to where another one is that moves only with a later page, and
 /// a slot may have one entry at any instant. The slot is restored when all entries are copied.
-const UNSLOT: &str = "UPDATE remem.entry e SET slot = NULL FROM unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
+const CLEAR_SLOTS: &str = "UPDATE remem.entry e SET slot = NULL FROM unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id AND e.slot IS NOT NULL";
 const COUNTERS: &str = "SELECT scope_id, documents, words, next_row FROM remem.scope WHERE tenant_id = $1 AND scope_id = ANY($2)";
 const COUNT: &str = "UPDATE remem.scope s SET documents = n.documents, words = n.words, next_row = n.next_row
@@ -55,14 +57,14 @@ const INSERT: &str = "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, 
 type IdHash = [u8; 16];
 
 /// An entry that exists in the target.
-struct There {
+struct ExistingEntry {
     row_id: i64,
     erased: bool,
     /// Whether it was removed, revived or merged at the source since.
-    moved: bool,
+    state_differs: bool,
     /// Whether the source has erased it, holds another text, or the same text scanned with other
     /// rules.
-    other: bool,
+    text_differs: bool,
     /// The stored text, loaded only if `text_differs`.
     content: Vec<u8>,
     tags: Vec<String>,
@@ -81,7 +83,7 @@ struct Counters {
 #[derive(Default)]
 struct Changes<'a> {
     new: Vec<(i64, IdHash, &'a EntryRow)>,
-    index: Writes<'a>,
+    index: GroupWrites<'a>,
     counters: HashMap<i64, Counters>,
 }
 
@@ -127,14 +129,14 @@ pub(crate) async fn put_entries(
         &name, &scopes, &ids, &scans, texts.0, texts.1, texts.2, ends.0, ends.1, ends.2, ends.3,
         ends.4, window.0, window.1, window.2, window.3,
     ];
-    let find_existing = call(THERE, &values);
+    let find_existing = sql_call(FIND_EXISTING, &values);
     let calls = vec![
-        call(TAKE_TURNS, &[&name]),
+        sql_call(LOCK_COPY, &[&name]),
         find_existing,
-        call(COUNTERS, &[&name, &scopes]),
+        sql_call(COUNTERS, &[&name, &scopes]),
     ];
     let (transaction, results) = gate
-        .open(BEGIN, Role::App, Identity::keeper(tenant), calls)
+        .open(BEGIN, Role::App, Identity::as_host(tenant), calls)
         .await?;
     let mut changes = Changes::default();
     for row in &results[2] {
@@ -149,7 +151,7 @@ pub(crate) async fn put_entries(
     }
     let there = results[1]
         .iter()
-        .map(there)
+        .map(read_existing)
         .collect::<Result<HashMap<_, _>, StoreError>>()?;
     for (row, hash) in page.iter().zip(&hashes) {
         match there.get(&(row.scope_id, *hash)) {
@@ -158,43 +160,43 @@ pub(crate) async fn put_entries(
             Some(_) => {}
         }
     }
-    let columns = Columns::of(&changes);
-    let none = Scopes::default();
-    let no_entries = Entries::of(&[]);
-    let rewrites = Rewrites::of(&changes.index);
-    let states = States::of(&changes.index);
-    let saving = Saving {
+    let columns = CopyColumns::of(&changes);
+    let none = ScopeColumns::default();
+    let no_entries = EntryColumns::of(&[]);
+    let rewrites = RewriteColumns::of(&changes.index);
+    let states = StateColumns::of(&changes.index);
+    let saving = GroupColumns {
         tenant: &name,
         new_scopes: &none,
         old_scopes: &none,
         entries: &no_entries,
-        records: &Records::default(),
-        reviews: &Records::default(),
-        snapshots: &Snapshots::default(),
+        records: &RecordColumns::default(),
+        reviews: &RecordColumns::default(),
+        snapshots: &SnapshotColumns::default(),
         rewrites: &rewrites,
         states: &states,
         clock: None,
     };
-    let mut calls = columns.calls(&name);
-    calls.extend(save::calls(&saving, &changes.index));
+    let mut calls = columns.statements(&name);
+    calls.extend(save::statements(&saving, &changes.index));
     transaction
         .commit(calls)
         .await
-        .map_err(Failed::into_store)?;
+        .map_err(TripError::into_store)?;
     Ok(())
 }
 
-fn there(row: &Row) -> Result<((i64, IdHash), There), StoreError> {
+fn read_existing(row: &Row) -> Result<((i64, IdHash), ExistingEntry), StoreError> {
     let damaged = || StoreError::Damaged("an entry cannot be read");
     let hash: IdHash = get::<&[u8]>(row, 1)?.try_into().map_err(|_| damaged())?;
     let tags = serde_json::from_str(get(row, 7)?).map_err(|_| damaged())?;
     let content = get(row, 6)?;
     let by = get(row, 8)?;
-    let there = There {
+    let there = ExistingEntry {
         row_id: get(row, 2)?,
         erased: get(row, 3)?,
-        moved: get(row, 4)?,
-        other: get(row, 5)?,
+        state_differs: get(row, 4)?,
+        text_differs: get(row, 5)?,
         content,
         tags,
         by,
@@ -214,7 +216,7 @@ impl<'a> Changes<'a> {
         if row.erased_at.is_some() {
             return Ok(());
         }
-        let words = terms::words(&row.content);
+        let words = terms::count_words(&row.content);
         counters.documents += 1;
         counters.words += i64::from(words.total);
         let tags: Vec<String> = serde_json::from_str(&row.tags)
@@ -229,9 +231,9 @@ impl<'a> Changes<'a> {
     /// Applies changes at the source to an entry that an earlier copy brought: it was removed,
     /// erased, redacted or revived since. The row that replaces it is written when all entries are
     /// copied.
-    fn change(&mut self, row: &'a EntryRow, old: &There) {
-        if old.moved {
-            let state = State {
+    fn change(&mut self, row: &'a EntryRow, old: &ExistingEntry) {
+        if old.state_differs {
+            let state = EntryStateRow {
                 rev_from: row.rev_from,
                 rev_to: row.rev_to,
                 reason: row.removed_reason.clone(),
@@ -245,11 +247,11 @@ impl<'a> Changes<'a> {
             };
             self.index.states.insert((row.scope_id, old.row_id), state);
         }
-        if !old.other {
+        if !old.text_differs {
             return;
         }
-        self.index.unsign(row.scope_id, old.row_id);
-        self.index.vectors.unembed(row.scope_id, old.row_id);
+        self.index.delete_signature(row.scope_id, old.row_id);
+        self.index.vectors.delete_vectors(row.scope_id, old.row_id);
         let text = NewText {
             scan: row.scan,
             content: row.content.clone(),
@@ -260,20 +262,20 @@ impl<'a> Changes<'a> {
             interaction: row.interaction.clone(),
         };
         self.index.rewrites.insert((row.scope_id, old.row_id), text);
-        let words = terms::words(&String::from_utf8_lossy(&old.content));
+        let words = terms::count_words(&String::from_utf8_lossy(&old.content));
         let counters = self.counters.entry(row.scope_id).or_default();
         counters.words -= i64::from(words.total);
         if let Some(at) = row.erased_at {
             counters.documents -= 1;
-            self.index.unpost(row.scope_id, old.row_id, &words);
+            self.index.delete_postings(row.scope_id, old.row_id, &words);
             self.index
-                .untag(row.scope_id, old.row_id, &old.tags, row.created_at, &row.id);
-            self.index.erasure(row.scope_id, old.row_id, at);
+                .delete_tags(row.scope_id, old.row_id, &old.tags, row.created_at, &row.id);
+            self.index.erase(row.scope_id, old.row_id, at);
             let row_key = (row.scope_id, old.row_id);
-            self.index.workshop.beside.unlink(row_key);
+            self.index.workshop.caller_texts.blank_action_texts(row_key);
             return;
         }
-        let new = terms::words(&row.content);
+        let new = terms::count_words(&row.content);
         let tags = serde_json::from_str::<Vec<String>>(&row.tags).unwrap_or_default();
         let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
         counters.words += i64::from(new.total);
@@ -292,7 +294,7 @@ impl<'a> Changes<'a> {
 }
 
 /// New rows and changed counters, column by column.
-struct Columns<'a> {
+struct CopyColumns<'a> {
     scope: Vec<i64>,
     row: Vec<i64>,
     id: Vec<&'a str>,
@@ -328,11 +330,11 @@ struct Columns<'a> {
     counters: [Vec<i64>; 4],
 }
 
-impl<'a> Columns<'a> {
-    fn of(changes: &'a Changes<'a>) -> Columns<'a> {
+impl<'a> CopyColumns<'a> {
+    fn of(changes: &'a Changes<'a>) -> CopyColumns<'a> {
         let new = &changes.new;
         let counters = |field: fn(&Counters) -> i64| changes.counters.values().map(field).collect();
-        Columns {
+        CopyColumns {
             scope: new.iter().map(|(_, _, e)| e.scope_id).collect(),
             row: new.iter().map(|(row, _, _)| *row).collect(),
             id: new.iter().map(|(_, _, e)| e.id.as_str()).collect(),
@@ -391,10 +393,10 @@ impl<'a> Columns<'a> {
         }
     }
 
-    fn calls(&'a self, tenant: &'a &'a str) -> Vec<Call<'a>> {
+    fn statements(&'a self, tenant: &'a &'a str) -> Vec<SqlCall<'a>> {
         let e = self;
         let [scope, documents, words, next_row] = &self.counters;
-        let insert = call(
+        let insert = sql_call(
             INSERT,
             &[
                 tenant,
@@ -432,8 +434,8 @@ impl<'a> Columns<'a> {
         );
         vec![
             insert,
-            call(UNSLOT, &[tenant, &e.moved.0, &e.moved.1]),
-            call(COUNT, &[tenant, scope, documents, words, next_row]),
+            sql_call(CLEAR_SLOTS, &[tenant, &e.moved.0, &e.moved.1]),
+            sql_call(COUNT, &[tenant, scope, documents, words, next_row]),
         ]
     }
 }

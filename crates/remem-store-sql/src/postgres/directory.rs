@@ -1,15 +1,15 @@
 //! Tenants and keys in PostgreSQL. They are read on every request, so they are cached briefly:
 //! until another node announces a change, and never longer than a second.
 
-use super::gate::{Identity, Role, call};
+use super::gate::{Identity, Role, sql_call};
 use super::monitor;
 use super::rows::{get, get_bytes};
-use super::shared::Shared;
-use crate::stored::written;
+use super::shared::NodeState;
+use crate::stored::permissions_text;
 use async_trait::async_trait;
 use remem_core::sabotage;
 use remem_core::{Permission, PrincipalId, TenantId, Timestamp, Trust};
-use remem_store::{Directory, KeyHash, KeyRecord, StoreError, Tenant};
+use remem_store::{Directory, KeyHash, KeyRecord, StoreError, TenantRecord};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,23 +19,23 @@ use tokio_postgres::Row;
 
 /// The longest time that a key can outlive its revocation on another node, should the notification
 /// be lost.
-const KEPT_FOR: Duration = Duration::from_secs(1);
+const CACHE_TTL: Duration = Duration::from_secs(1);
 /// The most keys, and the most tenants, in the cache.
-const KEPT_MAX: usize = 10_000;
+const CACHE_MAX: usize = 10_000;
 
 /// The directory of tenants and keys.
 pub struct PostgresDirectory {
-    shared: Arc<Shared>,
-    keys: Kept<KeyHash, KeyRecord>,
-    tenants: Kept<TenantId, Tenant>,
+    shared: Arc<NodeState>,
+    keys: DirectoryCache<KeyHash, KeyRecord>,
+    tenants: DirectoryCache<TenantId, TenantRecord>,
 }
 
 /// A cache: values with the version of the directory that they were read from, and the instant
 /// until which they may be used.
-struct Kept<K, V>(Mutex<HashMap<K, (u64, Instant, V)>>);
+struct DirectoryCache<K, V>(Mutex<HashMap<K, (u64, Instant, V)>>);
 
-impl<K: std::hash::Hash + Eq + Clone, V: Clone> Kept<K, V> {
-    fn find(&self, shared: &Shared, key: &K) -> Option<V> {
+impl<K: std::hash::Hash + Eq + Clone, V: Clone> DirectoryCache<K, V> {
+    fn get(&self, shared: &NodeState, key: &K) -> Option<V> {
         // Without the monitor's connection this node would not learn of a change.
         if !shared.health().is_answering() {
             return None;
@@ -47,24 +47,24 @@ impl<K: std::hash::Hash + Eq + Clone, V: Clone> Kept<K, V> {
     }
 
     /// Stores a value; `version` is the directory's version before the value was read.
-    fn keep(&self, version: u64, key: &K, value: &V) {
+    fn put(&self, version: u64, key: &K, value: &V) {
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if cached.len() >= KEPT_MAX {
+        if cached.len() >= CACHE_MAX {
             cached.clear();
         }
         cached.insert(
             key.clone(),
-            (version, Instant::now() + KEPT_FOR, value.clone()),
+            (version, Instant::now() + CACHE_TTL, value.clone()),
         );
     }
 }
 
 impl PostgresDirectory {
-    pub(super) fn new(shared: Arc<Shared>) -> PostgresDirectory {
+    pub(super) fn new(shared: Arc<NodeState>) -> PostgresDirectory {
         PostgresDirectory {
             shared,
-            keys: Kept(Mutex::default()),
-            tenants: Kept(Mutex::default()),
+            keys: DirectoryCache(Mutex::default()),
+            tenants: DirectoryCache(Mutex::default()),
         }
     }
 
@@ -74,12 +74,12 @@ impl PostgresDirectory {
 
     /// Runs a change and notifies the other nodes in the same transaction. Returns the rows of the
     /// change's `RETURNING`.
-    async fn change(
+    async fn write(
         &self,
         who: Identity<'_>,
-        change: super::gate::Call<'_>,
+        change: super::gate::SqlCall<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        let notify = call("SELECT pg_notify($1, '')", &[&monitor::DIRECTORY]);
+        let notify = sql_call("SELECT pg_notify($1, '')", &[&monitor::DIRECTORY]);
         let mut results = self
             .shared
             .gate
@@ -94,17 +94,17 @@ fn unreadable() -> StoreError {
     StoreError::Damaged("a tenant or key cannot be read")
 }
 
-fn tenant(row: &Row) -> Result<Tenant, StoreError> {
-    Ok(Tenant {
+fn read_tenant(row: &Row) -> Result<TenantRecord, StoreError> {
+    Ok(TenantRecord {
         id: TenantId::parse(get(row, 0)?).ok_or_else(unreadable)?,
         created_at: Timestamp(get(row, 1)?),
         shapes: get::<&str>(row, 2)?.parse().map_err(|_| unreadable())?,
     })
 }
 
-const KEY: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal, trust FROM remem.api_key";
+const SELECT_KEY: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal, trust FROM remem.api_key";
 
-fn key(row: &Row) -> Result<KeyRecord, StoreError> {
+fn read_key(row: &Row) -> Result<KeyRecord, StoreError> {
     let permissions = get::<&str>(row, 4)?
         .split_whitespace()
         .map(str::parse::<Permission>)
@@ -127,8 +127,8 @@ fn key(row: &Row) -> Result<KeyRecord, StoreError> {
 
 #[async_trait]
 impl Directory for PostgresDirectory {
-    async fn tenant(&self, id: &TenantId) -> Result<Option<Tenant>, StoreError> {
-        if let Some(found) = self.tenants.find(&self.shared, id) {
+    async fn tenant(&self, id: &TenantId) -> Result<Option<TenantRecord>, StoreError> {
+        if let Some(found) = self.tenants.get(&self.shared, id) {
             return Ok(Some(found));
         }
         let version = self.version();
@@ -138,9 +138,9 @@ impl Directory for PostgresDirectory {
             .gate
             .read(Role::App, Identity::host_for(id), sql, &[&id.as_str()])
             .await?;
-        let found = rows.first().map(tenant).transpose()?;
+        let found = rows.first().map(read_tenant).transpose()?;
         if let Some(found) = &found {
-            self.tenants.keep(version, id, found);
+            self.tenants.put(version, id, found);
         }
         Ok(found)
     }
@@ -157,52 +157,52 @@ impl Directory for PostgresDirectory {
         self.shared.gate.verify_host().await
     }
 
-    async fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {
+    async fn tenants(&self) -> Result<Vec<TenantRecord>, StoreError> {
         let sql = "SELECT tenant_id, created_at, shapes FROM remem.tenant ORDER BY tenant_id";
         self.shared
             .gate
             .read(Role::App, Identity::host(), sql, &[])
             .await?
             .iter()
-            .map(tenant)
+            .map(read_tenant)
             .collect()
     }
 
-    async fn put_tenant(&self, tenant: &Tenant) -> Result<bool, StoreError> {
+    async fn put_tenant(&self, tenant: &TenantRecord) -> Result<bool, StoreError> {
         // xmax is 0 for a row that this statement inserted.
         let sql = "INSERT INTO remem.tenant (tenant_id, created_at, shapes) VALUES ($1, $2, $3)
                    ON CONFLICT (tenant_id) DO UPDATE SET shapes = excluded.shapes RETURNING xmax = 0";
         let id = tenant.id.as_str();
         let shapes = tenant.shapes.to_string();
         let rows = self
-            .change(
+            .write(
                 Identity::host(),
-                call(sql, &[&id, &tenant.created_at.0, &shapes]),
+                sql_call(sql, &[&id, &tenant.created_at.0, &shapes]),
             )
             .await?;
         rows.first().map_or(Ok(false), |row| get(row, 0))
     }
 
     async fn find_key(&self, hash: &KeyHash) -> Result<Option<KeyRecord>, StoreError> {
-        if let Some(found) = self.keys.find(&self.shared, hash) {
+        if let Some(found) = self.keys.get(&self.shared, hash) {
             return Ok(Some(found));
         }
         let version = self.version();
-        let sql = format!("{KEY} WHERE hash = $1 ORDER BY created_at, tenant_id LIMIT 1");
+        let sql = format!("{SELECT_KEY} WHERE hash = $1 ORDER BY created_at, tenant_id LIMIT 1");
         let rows = self
             .shared
             .gate
             .read(Role::App, Identity::key(hash), &sql, &[&hash.as_slice()])
             .await?;
-        let found = rows.first().map(key).transpose()?;
+        let found = rows.first().map(read_key).transpose()?;
         if let Some(found) = &found {
-            self.keys.keep(version, hash, found);
+            self.keys.put(version, hash, found);
         }
         Ok(found)
     }
 
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRecord>, StoreError> {
-        let sql = format!("{KEY} WHERE tenant_id = $1 ORDER BY created_at, key_id");
+        let sql = format!("{SELECT_KEY} WHERE tenant_id = $1 ORDER BY created_at, key_id");
         self.shared
             .gate
             .read(
@@ -213,14 +213,14 @@ impl Directory for PostgresDirectory {
             )
             .await?
             .iter()
-            .map(key)
+            .map(read_key)
             .collect()
     }
 
     async fn add_key(&self, key: &KeyRecord) -> Result<bool, StoreError> {
         let sql = "INSERT INTO remem.api_key (tenant_id, key_id, label, hash, permissions, created_at, expires_at, revoked_at, principal, trust)
                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (tenant_id, hash) DO NOTHING RETURNING key_id";
-        let permissions = written(&key.permissions);
+        let permissions = permissions_text(&key.permissions);
         let trust = key.trust.map(Trust::as_str);
         let tenant = key.tenant.as_str();
         let id = key.id.as_str();
@@ -230,7 +230,7 @@ impl Directory for PostgresDirectory {
         let revoked_at = key.revoked_at.map(|t| t.0);
         let label = &key.label;
         let created_at = key.created_at.0;
-        let change = call(
+        let change = sql_call(
             sql,
             &[
                 &tenant,
@@ -246,7 +246,7 @@ impl Directory for PostgresDirectory {
             ],
         );
         Ok(!self
-            .change(Identity::tenant(&key.tenant), change)
+            .write(Identity::tenant(&key.tenant), change)
             .await?
             .is_empty())
     }
@@ -262,10 +262,10 @@ impl Directory for PostgresDirectory {
         let name = tenant.as_str();
         let id = id.as_str();
         let trust = trust.as_str();
-        let permissions = written(permissions);
-        let change = call(sql, &[&name, &id, &trust, &permissions]);
+        let permissions = permissions_text(permissions);
+        let change = sql_call(sql, &[&name, &id, &trust, &permissions]);
         Ok(!self
-            .change(Identity::tenant(tenant), change)
+            .write(Identity::tenant(tenant), change)
             .await?
             .is_empty())
     }
@@ -281,9 +281,9 @@ impl Directory for PostgresDirectory {
         let name = tenant.as_str();
         let id = id.as_str();
         Ok(!self
-            .change(
+            .write(
                 Identity::tenant(tenant),
-                call(sql, &[&name, &id, &was, &label]),
+                sql_call(sql, &[&name, &id, &was, &label]),
             )
             .await?
             .is_empty())
@@ -299,7 +299,10 @@ impl Directory for PostgresDirectory {
         let name = tenant.as_str();
         let id = id.as_str();
         Ok(!self
-            .change(Identity::tenant(tenant), call(sql, &[&name, &id, &at.0]))
+            .write(
+                Identity::tenant(tenant),
+                sql_call(sql, &[&name, &id, &at.0]),
+            )
             .await?
             .is_empty())
     }

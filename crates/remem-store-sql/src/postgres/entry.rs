@@ -1,36 +1,36 @@
 //! Changes of entries: put, rewrite, remove, erase. Postings and tags are added and removed here
 //! too.
 
-use super::apply::tick;
-use super::load::{EntryRow, ScopeRow, Working};
-use super::save::{NewEntry, NewText, Writes};
+use super::apply::advance_revision;
+use super::load::{GroupState, LoadedEntry, LoadedScope};
+use super::save::{GroupWrites, NewEntry, NewText};
 use super::{lineage, tie};
 use crate::stored::content_hash;
 use crate::terms;
 use remem_core::sabotage;
 use remem_core::{Admitted, Batch, EntryId, MemoryRef, Revision, Tier};
-use remem_store::Outcome;
+use remem_store::ChangeOutcome;
 use serde_json::Value;
 
 /// Stores a new entry. An imported entry whose id exists already is skipped.
 pub(super) fn put<'a>(
     batch: &'a Batch,
-    working: &mut Working,
-    writes: &mut Writes<'a>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'a>,
     (id, admitted, sources): (&'a EntryId, &'a Admitted, &[(MemoryRef, EntryId)]),
     before: Revision,
-) -> Outcome {
+) -> ChangeOutcome {
     let memory_ref = &admitted.scope().memory_ref;
     let entry_key = (memory_ref.clone(), id.clone());
     if admitted.origin().is_some() && working.entries.contains_key(&entry_key) {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     }
-    let revision = tick(batch, working, before).0.cast_signed();
+    let revision = advance_revision(batch, working, before).0.cast_signed();
     let original = admitted.origin().and_then(|origin| origin.created_at);
     let created_at = original.map_or(working.clock.at, |t| t.min(working.clock.at));
     let content = admitted.content();
     let tags = admitted.tags().collect::<Vec<_>>();
-    let words = terms::words(content);
+    let words = terms::count_words(content);
     let scope = scope_or_create(working, memory_ref);
     let scope_id = scope.scope_id;
     let row_id = scope.next_row;
@@ -54,7 +54,7 @@ pub(super) fn put<'a>(
         written_by_run: batch.run().map(|r| r.as_str()),
         revision,
     });
-    let row = EntryRow {
+    let row = LoadedEntry {
         scope_id,
         row_id,
         rev_from: revision,
@@ -87,17 +87,17 @@ pub(super) fn put<'a>(
         .iter()
         .for_each(|subject| writes.subject(scope_id, row_id, subject));
     working.entries.insert(entry_key, row);
-    Outcome::Stored {
+    ChangeOutcome::Stored {
         id: id.clone(),
         created_at,
     }
 }
 
-fn scope_or_create<'w>(working: &'w mut Working, memory_ref: &MemoryRef) -> &'w mut ScopeRow {
+fn scope_or_create<'w>(working: &'w mut GroupState, memory_ref: &MemoryRef) -> &'w mut LoadedScope {
     let last_scope = &mut working.clock.scopes;
     let scope = working.scopes.entry(memory_ref.clone()).or_insert_with(|| {
         *last_scope += 1;
-        ScopeRow {
+        LoadedScope {
             scope_id: *last_scope,
             documents: 0,
             words: 0,
@@ -114,50 +114,50 @@ fn scope_or_create<'w>(working: &'w mut Working, memory_ref: &MemoryRef) -> &'w 
 /// the purge pass erases it when the last such run has ended. An expired text is erased even then.
 pub(super) fn remove(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
     (memory_ref, id): (&MemoryRef, &EntryId),
     reason: &'static str,
     before: Revision,
-) -> Outcome {
+) -> ChangeOutcome {
     let entry_key = (memory_ref.clone(), id.clone());
     let Some(entry) = working
         .entries
         .get(&entry_key)
         .filter(|entry| entry.rev_to.is_none())
     else {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     };
     // A delete removes an entry that readers can still see; the purge pass removes one that has
     // expired.
     let ended = entry.expires_at.is_some_and(|end| end <= batch.at().0);
     if ended != (reason == "expired") {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     }
-    let revision = tick(batch, working, before).0.cast_signed();
+    let revision = advance_revision(batch, working, before).0.cast_signed();
     let at = working.clock.at.0;
     let mut held = false;
     if let Some(entry) = working.entries.get_mut(&entry_key) {
         held = entry.linked;
-        entry.end(batch, revision, at, if held { "held" } else { reason });
+        entry.mark_removed(batch, revision, at, if held { "held" } else { reason });
         writes.state(entry);
         let row = (entry.scope_id, entry.row_id);
         if held {
             sabotage!(
                 "postgres-a-signature-outlives-its-text",
-                writes.unsign(row.0, row.1)
+                writes.delete_signature(row.0, row.1)
             );
         }
         sabotage!(
             "postgres-records-outlive-their-source",
-            tie::untie(working, writes, row)
+            tie::delete_records_of(working, writes, row)
         );
     }
     if held {
         return sabotage!(
             "postgres-a-delete-is-silent-about-what-is-held",
-            Outcome::Held,
-            Outcome::Removed
+            ChangeOutcome::TextHeld,
+            ChangeOutcome::Removed
         );
     }
     if sabotage!(
@@ -177,16 +177,16 @@ pub(super) fn remove(
                 .map_or(revision, |first| first.min(revision)),
         );
     }
-    Outcome::Removed
+    ChangeOutcome::Removed
 }
 
 /// Erases the text of an entry that was removed earlier, if no snapshot shows it any more.
 pub(super) fn erase_ended(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
     (memory_ref, id): (&MemoryRef, &EntryId),
-) -> Outcome {
+) -> ChangeOutcome {
     let entry_key = (memory_ref.clone(), id.clone());
     let oldest = working
         .snapshots
@@ -194,13 +194,13 @@ pub(super) fn erase_ended(
         .min()
         .copied()
         .unwrap_or(i64::MAX);
-    let is_kept_for_snapshots = |entry: &EntryRow| {
+    let is_kept_for_snapshots = |entry: &LoadedEntry| {
         matches!(
             entry.reason.as_deref(),
             Some("deleted" | "compacted" | "closed")
         )
     };
-    let is_erasable = |entry: &EntryRow| {
+    let is_erasable = |entry: &LoadedEntry| {
         !entry.erased
             && is_kept_for_snapshots(entry)
             && entry.rev_to.is_some_and(|end| {
@@ -212,21 +212,21 @@ pub(super) fn erase_ended(
             })
     };
     if !working.entries.get(&entry_key).is_some_and(is_erasable) {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     }
     sabotage!(
         "postgres-text-stays-after-the-last-reader-has-gone",
         erase(batch, working, writes, &entry_key, false)
     );
-    Outcome::Removed
+    ChangeOutcome::Removed
 }
 
 /// Erases an entry's text everywhere: from the row (which remains without content), the tags, the
 /// search index. The texts that were merged into it are erased with it, unless `spare_merged`.
 pub(super) fn erase(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
     entry_key: &(MemoryRef, EntryId),
     spare_merged: bool,
 ) {
@@ -238,28 +238,28 @@ pub(super) fn erase(
     if entry.linked {
         sabotage!(
             "postgres-what-actions-are-called-outlives-their-entry",
-            writes.workshop.beside.unlink(row)
+            writes.workshop.caller_texts.blank_action_texts(row)
         );
     }
     working.erased_rows.insert(row);
     sabotage!(
         "postgres-a-signature-outlives-its-text",
-        writes.unsign(row.0, row.1)
+        writes.delete_signature(row.0, row.1)
     );
     sabotage!(
         "a-deleted-text-leaves-its-vector-in-the-database",
-        writes.vectors.unembed(row.0, row.1)
+        writes.vectors.delete_vectors(row.0, row.1)
     );
     sabotage!(
         "postgres-records-outlive-their-source",
-        tie::untie(working, writes, row)
+        tie::delete_records_of(working, writes, row)
     );
     let Some(entry) = working.entries.get_mut(entry_key) else {
         return;
     };
     let content = std::mem::take(&mut entry.content);
     let tags = std::mem::take(&mut entry.tags);
-    let words = terms::words(&String::from_utf8_lossy(&content));
+    let words = terms::count_words(&String::from_utf8_lossy(&content));
     if let Some(scope) = working.scopes.get_mut(&entry_key.0) {
         scope.documents -= 1;
         scope.words -= i64::from(words.total);
@@ -267,36 +267,36 @@ pub(super) fn erase(
     }
     sabotage!(
         "postgres-deleted-text-stays-in-the-index",
-        writes.unpost(entry.scope_id, entry.row_id, &words)
+        writes.delete_postings(entry.scope_id, entry.row_id, &words)
     );
-    writes.untag(
+    writes.delete_tags(
         entry.scope_id,
         entry.row_id,
         &tag_list(&tags),
         entry.created_at,
         entry_key.1.as_str(),
     );
-    writes.erasure(row.0, row.1, working.clock.at.max(batch.at()).0);
+    writes.erase(row.0, row.1, working.clock.at.max(batch.at()).0);
     if entry.stands_for_others {
-        lineage::let_go(working, writes, row, spare_merged);
+        lineage::delete_replaced(working, writes, row, spare_merged);
     }
 }
 
 /// Replaces the text of an entry by its redacted form. If the text is unchanged, only the
 /// fingerprint of the rules that it was scanned with (`scan`) is updated.
 pub(super) fn rewrite(
-    working: &mut Working,
-    writes: &mut Writes<'_>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
     id: &EntryId,
     admitted: &Admitted,
-) -> Outcome {
+) -> ChangeOutcome {
     let entry_key = (admitted.scope().memory_ref.clone(), id.clone());
     let Some(entry) = working
         .entries
         .get_mut(&entry_key)
         .filter(|entry| !entry.erased)
     else {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     };
     let tags: Vec<&str> = admitted.tags().collect();
     let content = admitted.content();
@@ -304,7 +304,7 @@ pub(super) fn rewrite(
     let metadata = admitted.metadata();
     let facets = admitted.facets();
     let text = NewText {
-        scan: admitted.scan().cast_signed(),
+        scan: admitted.redaction_fingerprint().cast_signed(),
         content: content.to_owned(),
         tags: tags_text.clone(),
         metadata: metadata.map(str::to_owned),
@@ -320,12 +320,12 @@ pub(super) fn rewrite(
             entry.metadata.as_deref(),
         )
     {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     }
-    let old = terms::words(&String::from_utf8_lossy(&entry.content));
-    let new = terms::words(content);
-    writes.unsign(entry.scope_id, entry.row_id);
-    writes.vectors.unembed(entry.scope_id, entry.row_id);
+    let old = terms::count_words(&String::from_utf8_lossy(&entry.content));
+    let new = terms::count_words(content);
+    writes.delete_signature(entry.scope_id, entry.row_id);
+    writes.vectors.delete_vectors(entry.scope_id, entry.row_id);
     writes.reindex(
         entry.scope_id,
         entry.row_id,
@@ -349,7 +349,7 @@ pub(super) fn rewrite(
         scope.words += i64::from(new.total) - i64::from(old.total);
         scope.changed = true;
     }
-    Outcome::Removed
+    ChangeOutcome::Removed
 }
 
 fn tag_list(text: &str) -> Vec<String> {

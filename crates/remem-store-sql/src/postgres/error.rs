@@ -28,13 +28,13 @@ pub(super) enum DatabaseError {
 }
 
 /// Maps a database error to an error that the caller can act on.
-pub(super) fn failed(error: Error) -> StoreError {
+pub(super) fn store_error(error: Error) -> StoreError {
     let Some(refusal) = error.as_db_error() else {
         return unavailable(DatabaseError::Connection(connection_text(&error)));
     };
     match refusal.code() {
         code if *code == SqlState::DISK_FULL => StoreError::Full,
-        code if is_passing(code) => StoreError::Busy,
+        code if is_transient(code) => StoreError::Busy,
         code if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
             StoreError::Damaged("the database reports corrupted data")
         }
@@ -66,7 +66,7 @@ fn hint(code: &SqlState) -> &'static str {
 
 /// Whether another try may succeed: the transaction lost a race, or the server is out of
 /// connections.
-fn is_passing(code: &SqlState) -> bool {
+fn is_transient(code: &SqlState) -> bool {
     [
         SqlState::LOCK_NOT_AVAILABLE,
         SqlState::QUERY_CANCELED,
@@ -91,15 +91,15 @@ pub(super) fn unavailable(error: DatabaseError) -> StoreError {
 }
 
 /// Maps the reason why the pool made no connection.
-pub(super) fn no_connection(error: PoolError) -> StoreError {
+pub(super) fn pool_error(error: PoolError) -> StoreError {
     match error {
-        PoolError::Backend(error) => match failed(error) {
+        PoolError::Backend(error) => match store_error(error) {
             // A set-up statement that is refused shows the state of the server, not a race that
             // this caller lost.
             StoreError::Busy => StoreError::Busy,
             other => other,
         },
-        PoolError::PostCreateHook(HookError::Backend(error)) => failed(error),
+        PoolError::PostCreateHook(HookError::Backend(error)) => store_error(error),
         // A hook has no other message than this.
         PoolError::PostCreateHook(HookError::Message(_)) => unavailable(DatabaseError::WrongRole),
         other => unavailable(DatabaseError::Connection(other.to_string())),
@@ -107,22 +107,22 @@ pub(super) fn no_connection(error: PoolError) -> StoreError {
 }
 
 /// Errors of the schema's constraints that the store interface distinguishes.
-pub(super) enum Refusal {
+pub(super) enum ConstraintError {
     /// Another batch filled the slot meanwhile.
-    Raced,
+    SlotTaken,
     /// A text restates this rule of its world.
-    Shadow(RuleId),
+    RestatesRule(RuleId),
 }
 
 /// The meaning of a constraint's error, if the store interface has one for it.
-pub(super) fn refusal(error: &Error) -> Option<Refusal> {
+pub(super) fn constraint_error(error: &Error) -> Option<ConstraintError> {
     let refused = error.as_db_error()?;
     match refused.constraint()? {
-        "one_truth_per_slot" | "one_active_procedure" => Some(Refusal::Raced),
+        "one_truth_per_slot" | "one_active_procedure" => Some(ConstraintError::SlotTaken),
         "entry_rule_shadow" => refused
             .detail()
             .and_then(RuleId::parse)
-            .map(Refusal::Shadow),
+            .map(ConstraintError::RestatesRule),
         _ => None,
     }
 }

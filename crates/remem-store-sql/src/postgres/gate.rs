@@ -10,7 +10,7 @@
 //! costs one trip to the database and a group commit two.
 
 use super::connections::{Connection, Connections};
-use super::error::{DatabaseError, failed, unavailable};
+use super::error::{DatabaseError, store_error, unavailable};
 use super::waiters::Account;
 use deadpool_postgres::Object;
 use remem_core::{Actor, Scope, TenantId};
@@ -54,7 +54,7 @@ impl<'a> Identity<'a> {
     }
 
     /// An actor of a tenant: sees the tenant's rows and the actor's own.
-    pub fn acting(tenant: &'a TenantId, actor: &'a Actor) -> Identity<'a> {
+    pub fn as_actor(tenant: &'a TenantId, actor: &'a Actor) -> Identity<'a> {
         Identity {
             tenant: Some(tenant),
             user: actor.as_str(),
@@ -63,13 +63,13 @@ impl<'a> Identity<'a> {
     }
 
     /// The actor of a scope, in its tenant.
-    pub fn of(scope: &'a Scope) -> Identity<'a> {
-        Identity::acting(&scope.tenant, &scope.actor)
+    pub fn of_scope(scope: &'a Scope) -> Identity<'a> {
+        Identity::as_actor(&scope.tenant, &scope.actor)
     }
 
     /// The host, with access to the memories of all users of a tenant.
-    pub fn keeper(tenant: &'a TenantId) -> Identity<'a> {
-        Identity::acting(tenant, &Actor::Host)
+    pub fn as_host(tenant: &'a TenantId) -> Identity<'a> {
+        Identity::as_actor(tenant, &Actor::Host)
     }
 
     /// The holder of a key whose tenant is still being looked up.
@@ -109,14 +109,14 @@ pub(super) const SESSION_VAR_USER_ID: &str = "app.user_id";
 const SET_IDENTITY: &str = "SELECT set_config('app.tenant_id', $1, true), set_config($4, $3, true), set_config('app.key_hash', $2, true)";
 
 /// A statement and its parameters.
-pub(crate) struct Call<'a> {
+pub(crate) struct SqlCall<'a> {
     pub sql: &'a str,
     pub params: Vec<&'a (dyn ToSql + Sync)>,
 }
 
 /// Makes a call from a statement and its parameters.
-pub(crate) fn call<'a>(sql: &'a str, params: &[&'a (dyn ToSql + Sync)]) -> Call<'a> {
-    Call {
+pub(crate) fn sql_call<'a>(sql: &'a str, params: &[&'a (dyn ToSql + Sync)]) -> SqlCall<'a> {
+    SqlCall {
         sql,
         params: params.to_vec(),
     }
@@ -142,7 +142,7 @@ impl Gate {
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        self.read_as("BEGIN READ ONLY", role, who, call(sql, params))
+        self.read_as("BEGIN READ ONLY", role, who, sql_call(sql, params))
             .await
     }
 
@@ -152,7 +152,7 @@ impl Gate {
         &self,
         role: Role,
         who: Identity<'_>,
-        call: Call<'_>,
+        call: SqlCall<'_>,
     ) -> Result<Vec<Row>, StoreError> {
         self.read_as(
             "BEGIN READ ONLY; SET LOCAL enable_sort = off",
@@ -171,7 +171,7 @@ impl Gate {
         role: Role,
         who: Identity<'_>,
         ordered: bool,
-        call: Call<'_>,
+        call: SqlCall<'_>,
     ) -> Result<Vec<Row>, StoreError> {
         let begin = if ordered {
             "BEGIN READ ONLY; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off"
@@ -186,7 +186,7 @@ impl Gate {
         begin: &str,
         role: Role,
         who: Identity<'_>,
-        call: Call<'_>,
+        call: SqlCall<'_>,
     ) -> Result<Vec<Row>, StoreError> {
         let transaction = self.begin(begin, role, who, vec![call], true).await?;
         Ok(transaction.1.into_iter().next_back().unwrap_or_default())
@@ -198,7 +198,7 @@ impl Gate {
         &self,
         role: Role,
         who: Identity<'_>,
-        calls: Vec<Call<'_>>,
+        calls: Vec<SqlCall<'_>>,
     ) -> Result<Vec<Vec<Row>>, StoreError> {
         Ok(self.begin("BEGIN", role, who, calls, true).await?.1)
     }
@@ -209,7 +209,7 @@ impl Gate {
         begin: &str,
         role: Role,
         who: Identity<'_>,
-        calls: Vec<Call<'_>>,
+        calls: Vec<SqlCall<'_>>,
     ) -> Result<(Transaction, Vec<Vec<Row>>), StoreError> {
         self.begin(begin, role, who, calls, false).await
     }
@@ -219,7 +219,7 @@ impl Gate {
         begin: &str,
         role: Role,
         who: Identity<'_>,
-        calls: Vec<Call<'_>>,
+        calls: Vec<SqlCall<'_>>,
         commit: bool,
     ) -> Result<(Transaction, Vec<Vec<Row>>), StoreError> {
         let tenant = who.tenant.map_or("", TenantId::as_str);
@@ -235,18 +235,18 @@ impl Gate {
             db: Some(self.connections.get(role, who.account()).await?),
             deadline: self.deadline,
         };
-        let mut all = vec![call(
+        let mut all = vec![sql_call(
             SET_IDENTITY,
             &[&tenant, &key, &who.user, &SESSION_VAR_USER_ID],
         )];
         all.extend(calls);
         let mut results = transaction
-            .trip(Some(begin), all, commit)
+            .round_trip(Some(begin), all, commit)
             .await
-            .map_err(Failed::into_store)?;
+            .map_err(TripError::into_store)?;
         results.remove(0);
         if commit {
-            transaction.finish();
+            transaction.return_connection();
             return Ok((
                 Transaction {
                     db: None,
@@ -267,52 +267,52 @@ pub(crate) struct Transaction {
 }
 
 /// The reasons why a round trip failed.
-pub(crate) enum Failed {
+pub(crate) enum TripError {
     Database(Error),
     Deadline,
 }
 
-impl Failed {
+impl TripError {
     pub fn into_store(self) -> StoreError {
         match self {
-            Failed::Database(error) => failed(error),
-            Failed::Deadline => unavailable(DatabaseError::Deadline),
+            TripError::Database(error) => store_error(error),
+            TripError::Deadline => unavailable(DatabaseError::Deadline),
         }
     }
 }
 
 impl Transaction {
     /// Runs further statements, sent together.
-    pub async fn run(&self, calls: Vec<Call<'_>>) -> Result<Vec<Vec<Row>>, Failed> {
-        self.trip(None, calls, false).await
+    pub async fn run(&self, calls: Vec<SqlCall<'_>>) -> Result<Vec<Vec<Row>>, TripError> {
+        self.round_trip(None, calls, false).await
     }
 
     /// Runs the last statements and commits, all sent together.
-    pub async fn commit(self, calls: Vec<Call<'_>>) -> Result<Vec<Vec<Row>>, Failed> {
-        let results = self.trip(None, calls, true).await?;
-        self.finish();
+    pub async fn commit(self, calls: Vec<SqlCall<'_>>) -> Result<Vec<Vec<Row>>, TripError> {
+        let results = self.round_trip(None, calls, true).await?;
+        self.return_connection();
         Ok(results)
     }
 
     /// Returns the connection, which has seen its COMMIT, to the pool.
-    fn finish(mut self) {
+    fn return_connection(mut self) {
         drop(self.db.take());
     }
 
-    async fn trip(
+    async fn round_trip(
         &self,
         begin: Option<&str>,
-        calls: Vec<Call<'_>>,
+        calls: Vec<SqlCall<'_>>,
         commit: bool,
-    ) -> Result<Vec<Vec<Row>>, Failed> {
+    ) -> Result<Vec<Vec<Row>>, TripError> {
         let db = self
             .db
             .as_ref()
             .expect("an open transaction has its connection")
             .object();
-        tokio::time::timeout(self.deadline, trip(db, begin, calls, commit))
+        tokio::time::timeout(self.deadline, round_trip(db, begin, calls, commit))
             .await
-            .unwrap_or(Err(Failed::Deadline))
+            .unwrap_or(Err(TripError::Deadline))
     }
 }
 
@@ -324,26 +324,26 @@ impl Drop for Transaction {
     }
 }
 
-type Sent<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
+type PendingRows<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
 
 /// Sends all statements, then waits for all results. Should a statement fail, those after it fail
 /// too and COMMIT rolls back: the first error is the one that counts, and success needs all of
 /// them.
-async fn trip(
+async fn round_trip(
     db: &Object,
     begin: Option<&str>,
-    calls: Vec<Call<'_>>,
+    calls: Vec<SqlCall<'_>>,
     commit: bool,
-) -> Result<Vec<Vec<Row>>, Failed> {
+) -> Result<Vec<Vec<Row>>, TripError> {
     let mut statements: Vec<Statement> = Vec::with_capacity(calls.len());
     for call in &calls {
         statements.push(
             db.prepare_cached(sabotage_sql!(call.sql))
                 .await
-                .map_err(Failed::Database)?,
+                .map_err(TripError::Database)?,
         );
     }
-    let mut sent: Vec<Sent<'_>> = Vec::with_capacity(calls.len() + 2);
+    let mut sent: Vec<PendingRows<'_>> = Vec::with_capacity(calls.len() + 2);
     if let Some(begin) = begin {
         sent.push(Box::pin(async move {
             db.batch_execute(begin).await.map(|()| Vec::new())
@@ -369,7 +369,7 @@ async fn trip(
         .await
         .into_iter()
         .collect::<Result<Vec<_>, _>>()
-        .map_err(Failed::Database)?;
+        .map_err(TripError::Database)?;
     if begin.is_some() {
         results.remove(0);
     }

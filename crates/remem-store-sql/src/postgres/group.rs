@@ -6,15 +6,17 @@
 //! until the commit: revisions become visible in their order.
 
 use super::apply::apply;
-use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
-use super::error::{Refusal, concerns_one_batch, refusal};
-use super::gate::{Failed, Gate};
+use super::columns::{
+    EntryColumns, RecordColumns, RewriteColumns, ScopeColumns, SnapshotColumns, StateColumns,
+};
+use super::error::{ConstraintError, concerns_one_batch, constraint_error};
+use super::gate::{Gate, TripError};
 use super::load::load;
-use super::save::{ClockColumns, Saving, Writes, calls};
-use super::shared::Shared;
-use crate::queue::{Job, Leading, Queue, Waiting, hear, tell};
+use super::save::{ClockColumns, GroupColumns, GroupWrites, statements};
+use super::shared::NodeState;
+use crate::queue::{LeaderGuard, PendingCommit, Queue, WriterJob, await_reply, send_reply};
 use remem_core::{Actor, Batch, Rejection, Revision, TenantId};
-use remem_store::{Committed, StoreError, deadline};
+use remem_store::{CommitResult, StoreError, deadline};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -27,32 +29,35 @@ const SOON_MS: i64 = 1_000;
 pub(super) type Commits = Queue<Infallible>;
 
 /// Queues a batch, starts a leader if there is none, and waits for the result.
-pub(super) async fn commit(shared: &Arc<Shared>, batch: Batch) -> Result<Committed, StoreError> {
+pub(super) async fn commit(
+    shared: &Arc<NodeState>,
+    batch: Batch,
+) -> Result<CommitResult, StoreError> {
     let tenant = batch.tenant().clone();
     let handle = shared.tenant(batch.tenant());
     let (reply, result) = oneshot::channel();
     if handle
         .commits
-        .submit(Job::Commit(Waiting::new(batch, reply)))?
+        .submit(WriterJob::Commit(PendingCommit::new(batch, reply)))?
     {
         let shared = shared.clone();
         #[expect(
             clippy::disallowed_methods,
             reason = "the leader must outlive the caller that happens to start it"
         )]
-        tokio::spawn(async move { lead(&shared, &tenant, &handle.commits).await });
+        tokio::spawn(async move { run_leader(&shared, &tenant, &handle.commits).await });
     }
-    hear(result).await
+    await_reply(result).await
 }
 
 /// Works through the queue until it is empty.
-async fn lead(shared: &Shared, tenant: &TenantId, commits: &Commits) {
-    let mut guard = Leading {
+async fn run_leader(shared: &NodeState, tenant: &TenantId, commits: &Commits) {
+    let mut guard = LeaderGuard {
         queue: commits,
-        done: false,
+        finished: false,
     };
     while let Some(step) = commits.next() {
-        for part in by_actor(in_time(step.group)) {
+        for part in split_by_actor(refuse_late(step.group)) {
             metrics::histogram!("remem_commit_group_batches").record(part.len() as f64);
             match latest_deadline(&part) {
                 Some(latest) => {
@@ -63,23 +68,24 @@ async fn lead(shared: &Shared, tenant: &TenantId, commits: &Commits) {
             }
         }
     }
-    guard.done = true;
+    guard.finished = true;
 }
 
 /// Refuses batches whose requests have passed their deadlines in the queue; returns the others.
-fn in_time(group: Vec<Waiting>) -> Vec<Waiting> {
+fn refuse_late(group: Vec<PendingCommit>) -> Vec<PendingCommit> {
     let now = Instant::now();
-    let is_late = |waiting: &Waiting| waiting.deadline.is_some_and(|deadline| deadline <= now);
+    let is_late =
+        |waiting: &PendingCommit| waiting.deadline.is_some_and(|deadline| deadline <= now);
     let (late, in_time): (Vec<_>, Vec<_>) = group.into_iter().partition(is_late);
     for waiting in late {
-        tell(waiting.answer, Err(StoreError::Busy));
+        send_reply(waiting.reply, Err(StoreError::Busy));
     }
     in_time
 }
 
 /// The instant until which a group may wait for its connection: the latest deadline of its
 /// requests. `None` if a batch in it belongs to no request.
-fn latest_deadline(group: &[Waiting]) -> Option<Instant> {
+fn latest_deadline(group: &[PendingCommit]) -> Option<Instant> {
     let deadlines: Option<Vec<Instant>> = group.iter().map(|waiting| waiting.deadline).collect();
     deadlines?.into_iter().max()
 }
@@ -87,10 +93,13 @@ fn latest_deadline(group: &[Waiting]) -> Option<Instant> {
 /// Splits a group into parts with one actor each, since a transaction has one identity. A batch
 /// that touches no memory of a single user goes with any part; the others, in their order, with
 /// parts of their own actor.
-fn by_actor(group: Vec<Waiting>) -> Vec<Vec<Waiting>> {
-    let mut parts: Vec<(Option<Actor>, Vec<Waiting>)> = Vec::new();
+fn split_by_actor(group: Vec<PendingCommit>) -> Vec<Vec<PendingCommit>> {
+    let mut parts: Vec<(Option<Actor>, Vec<PendingCommit>)> = Vec::new();
     for waiting in group {
-        let actor = waiting.batch.touches_owned().then(|| waiting.batch.actor());
+        let actor = waiting
+            .batch
+            .touches_user_memory()
+            .then(|| waiting.batch.actor());
         match parts.last_mut() {
             Some((known, part)) if actor.is_none() || known.is_none() || *known == actor => {
                 *known = known.take().or(actor);
@@ -104,112 +113,116 @@ fn by_actor(group: Vec<Waiting>) -> Vec<Vec<Waiting>> {
 
 /// Commits a group and answers its callers. If one batch made it fail, each batch is committed by
 /// itself.
-async fn commit_group(shared: &Shared, tenant: &TenantId, group: Vec<Waiting>) {
+async fn commit_group(shared: &NodeState, tenant: &TenantId, group: Vec<PendingCommit>) {
     let batches: Vec<&Batch> = group.iter().map(|w| &w.batch).collect();
-    match transaction(&shared.gate, tenant, &batches).await {
+    match commit_together(&shared.gate, tenant, &batches).await {
         Ok(applied) => {
-            shared.committed(tenant, applied.revision, applied.due);
+            shared.announce_commit(tenant, applied.revision, applied.due);
             for (waiting, result) in group.into_iter().zip(applied.results) {
-                tell(waiting.answer, result);
+                send_reply(waiting.reply, result);
             }
         }
-        Err(Spoilt::ByOneBatch(_)) if group.len() > 1 => {
+        Err(GroupError::Constraint(_)) if group.len() > 1 => {
             for waiting in group {
                 Box::pin(commit_group(shared, tenant, vec![waiting])).await;
             }
         }
         Err(error) => {
             for waiting in group {
-                tell(waiting.answer, Err(error.for_one()));
+                send_reply(waiting.reply, Err(error.for_caller()));
             }
         }
     }
 }
 
-struct Applied {
+struct AppliedGroup {
     revision: Revision,
     /// Whether an entry expires before a pass would look by itself.
     due: bool,
-    results: Vec<Result<Committed, StoreError>>,
+    results: Vec<Result<CommitResult, StoreError>>,
 }
 
 /// The reasons why a whole group was not applied, or may not have been.
-enum Spoilt {
+enum GroupError {
     /// A constraint refused one of the batches; its meaning, if the store interface has one for it.
-    ByOneBatch(Option<Refusal>),
-    ByStore(StoreError),
+    Constraint(Option<ConstraintError>),
+    Store(StoreError),
 }
 
-impl Spoilt {
+impl GroupError {
     /// The error for one caller. Errors cannot be cloned: each caller gets one of the same kind.
-    fn for_one(&self) -> StoreError {
+    fn for_caller(&self) -> StoreError {
         match self {
-            Spoilt::ByOneBatch(Some(Refusal::Raced)) => StoreError::Conflict,
-            Spoilt::ByOneBatch(Some(Refusal::Shadow(rule))) => {
+            GroupError::Constraint(Some(ConstraintError::SlotTaken)) => StoreError::Conflict,
+            GroupError::Constraint(Some(ConstraintError::RestatesRule(rule))) => {
                 Rejection::ShadowsRule { rule: rule.clone() }.into()
             }
-            Spoilt::ByOneBatch(None) => {
+            GroupError::Constraint(None) => {
                 StoreError::Unavailable("the batch breaks a rule of the database".into())
             }
-            Spoilt::ByStore(StoreError::Busy) => StoreError::Busy,
-            Spoilt::ByStore(StoreError::Full) => StoreError::Full,
-            Spoilt::ByStore(StoreError::Damaged(what)) => StoreError::Damaged(what),
-            Spoilt::ByStore(StoreError::Unavailable(source)) => {
+            GroupError::Store(StoreError::Busy) => StoreError::Busy,
+            GroupError::Store(StoreError::Full) => StoreError::Full,
+            GroupError::Store(StoreError::Damaged(what)) => StoreError::Damaged(what),
+            GroupError::Store(StoreError::Unavailable(source)) => {
                 StoreError::Unavailable(source.to_string().into())
             }
-            Spoilt::ByStore(other) => StoreError::Unavailable(other.to_string().into()),
+            GroupError::Store(other) => StoreError::Unavailable(other.to_string().into()),
         }
     }
 }
 
 /// Applies the batches in one transaction. An error means that none of them is known to be applied.
-async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result<Applied, Spoilt> {
-    let (transaction, mut state) = load(gate, tenant, group).await.map_err(Spoilt::ByStore)?;
+async fn commit_together(
+    gate: &Gate,
+    tenant: &TenantId,
+    group: &[&Batch],
+) -> Result<AppliedGroup, GroupError> {
+    let (transaction, mut state) = load(gate, tenant, group).await.map_err(GroupError::Store)?;
     state.vectors = gate.vectors;
     let before = state.clock.clone();
-    let mut writes = Writes::default();
+    let mut writes = GroupWrites::default();
     let results: Vec<_> = group
         .iter()
         .map(|batch| apply(batch, &mut state, &mut writes))
         .collect();
-    writes.kin().seal();
-    writes.vectors.seal();
-    writes.retied.seal();
-    writes.workshop.seal();
-    writes.workshop.alone = group.len() == 1;
-    let new_scopes = Scopes::of(&state, true);
-    let old_scopes = Scopes::of(&state, false);
-    let entries = Entries::of(&writes.entries);
+    writes.lineage().build_columns();
+    writes.vectors.build_columns();
+    writes.record_changes.build_columns();
+    writes.workshop.build_columns();
+    writes.workshop.is_single_batch = group.len() == 1;
+    let new_scopes = ScopeColumns::of(&state, true);
+    let old_scopes = ScopeColumns::of(&state, false);
+    let entries = EntryColumns::of(&writes.entries);
     let clock = ClockColumns::of(&state.clock);
     let name = tenant.as_str();
-    let records = Records::of(&writes, false);
-    let snapshots = Snapshots::of(&writes);
-    let rewrites = Rewrites::of(&writes);
-    let states = States::of(&writes);
-    let saving = Saving {
+    let records = RecordColumns::of(&writes, false);
+    let snapshots = SnapshotColumns::of(&writes);
+    let rewrites = RewriteColumns::of(&writes);
+    let states = StateColumns::of(&writes);
+    let saving = GroupColumns {
         tenant: &name,
         new_scopes: &new_scopes,
         old_scopes: &old_scopes,
         entries: &entries,
         records: &records,
-        reviews: &Records::of(&writes, true),
+        reviews: &RecordColumns::of(&writes, true),
         snapshots: &snapshots,
         rewrites: &rewrites,
         states: &states,
         clock: (state.clock != before).then_some(&clock),
     };
-    let calls = calls(&saving, &writes);
+    let calls = statements(&saving, &writes);
     transaction
         .commit(calls)
         .await
         .map_err(|error| match error {
-            Failed::Database(error) if concerns_one_batch(&error) => {
-                Spoilt::ByOneBatch(refusal(&error))
+            TripError::Database(error) if concerns_one_batch(&error) => {
+                GroupError::Constraint(constraint_error(&error))
             }
-            other => Spoilt::ByStore(other.into_store()),
+            other => GroupError::Store(other.into_store()),
         })?;
     let due = writes.next_expiry <= state.clock.at.0.saturating_add(SOON_MS);
-    Ok(Applied {
+    Ok(AppliedGroup {
         revision: state.clock.revision,
         due,
         results,

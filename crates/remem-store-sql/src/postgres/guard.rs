@@ -2,8 +2,8 @@
 //! separate tenants as it should. It fails silently when it is off, so nothing else would reveal
 //! it.
 
-use super::connect::{WRONG_ROLE, acts_as};
-use super::error::failed;
+use super::connect::{WRONG_ROLE, has_role};
+use super::error::store_error;
 use remem_core::{sabotage, sabotage_sql};
 use remem_store::StoreError;
 use tokio_postgres::{Client, Error};
@@ -44,7 +44,7 @@ pub enum GuardError {
 
 /// The properties of the server that the check found.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct ServerInfo {
     /// The version, as the server reports it.
     pub version: String,
     pub database: String,
@@ -55,15 +55,15 @@ pub struct Server {
 }
 
 /// Checks the role and the tables, as the role that the session asked for.
-pub(super) async fn check(client: &Client, user: Option<&str>) -> Result<Server, GuardError> {
-    if !acts_as(client, user).await.map_err(failed)? {
+pub(super) async fn check(client: &Client, user: Option<&str>) -> Result<ServerInfo, GuardError> {
+    if !has_role(client, user).await.map_err(store_error)? {
         return Err(GuardError::OtherRole);
     }
     // With this path, expressions are shown with the full names that are compared below.
     client
         .batch_execute("SET search_path = pg_catalog")
         .await
-        .map_err(failed)?;
+        .map_err(store_error)?;
     let server = server(client).await?;
     check_not_sharded(client).await?;
     let roles = super::schema::Roles::of(&server.database);
@@ -76,9 +76,9 @@ pub(super) async fn check(client: &Client, user: Option<&str>) -> Result<Server,
         for row in client
             .query(sabotage_sql!(sql), &[&roles.app])
             .await
-            .map_err(failed)?
+            .map_err(store_error)?
         {
-            gaps.push(row.try_get(0).map_err(failed)?);
+            gaps.push(row.try_get(0).map_err(store_error)?);
         }
     }
     if sabotage!("postgres-no-look-at-the-catalogue", gaps.is_empty(), true) {
@@ -89,7 +89,7 @@ pub(super) async fn check(client: &Client, user: Option<&str>) -> Result<Server,
 }
 
 /// Reads the properties of the server; refuses a version before 15.
-async fn server(client: &Client) -> Result<Server, GuardError> {
+async fn server(client: &Client) -> Result<ServerInfo, GuardError> {
     let sql = "SELECT current_setting('server_version'), current_setting('server_version_num')::int, current_database()::text,
                  current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
                  EXISTS (SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -97,7 +97,7 @@ async fn server(client: &Client) -> Result<Server, GuardError> {
     let read = async {
         let row = client.query_one(sql, &[]).await?;
         let number: i32 = row.try_get(1)?;
-        let server = Server {
+        let server = ServerInfo {
             version: row.try_get(0)?,
             database: row.try_get(2)?,
             durable: row.try_get(3)?,
@@ -105,7 +105,7 @@ async fn server(client: &Client) -> Result<Server, GuardError> {
         };
         Ok::<_, Error>((server, number))
     };
-    let (server, number) = read.await.map_err(failed)?;
+    let (server, number) = read.await.map_err(store_error)?;
     if number < 150_000 {
         Err(GuardError::Version(server.version))
     } else {
@@ -117,8 +117,8 @@ async fn server(client: &Client) -> Result<Server, GuardError> {
 /// of any tenant through, while the catalogue that this check reads still looks right.
 async fn check_not_sharded(client: &Client) -> Result<(), GuardError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')";
-    let row = client.query_one(sql, &[]).await.map_err(failed)?;
-    let sharded: bool = row.try_get(0).map_err(failed)?;
+    let row = client.query_one(sql, &[]).await.map_err(store_error)?;
+    let sharded: bool = row.try_get(0).map_err(store_error)?;
     if sabotage!("postgres-a-sharded-database-is-served", sharded, false) {
         return Err(GuardError::Sharded);
     }
@@ -145,10 +145,10 @@ async fn check_role(client: &Client, roles: &super::schema::Roles) -> Result<(),
         "may TRUNCATE, delete entries or rewrite events",
         "may create tables here",
     ];
-    let row = client.query_one(ROLE, &[]).await.map_err(failed)?;
-    let user: String = row.try_get(0).map_err(failed)?;
+    let row = client.query_one(ROLE, &[]).await.map_err(store_error)?;
+    let user: String = row.try_get(0).map_err(store_error)?;
     for (n, why) in whys.into_iter().enumerate() {
-        if row.try_get(n + 1).map_err(failed)? {
+        if row.try_get(n + 1).map_err(store_error)? {
             return Err(GuardError::Role {
                 user,
                 why,

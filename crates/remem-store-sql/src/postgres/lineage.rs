@@ -1,34 +1,35 @@
 //! Entries that replace others: retire, forget, revive; the sources of entries; signatures. Owns
 //! the tables `lineage`, `entry_subject` and `signature`.
 
-use super::apply::tick;
-use super::gate::{Call, Gate, Identity, Role, call};
-use super::load::Working;
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry as entry_of, get, get_u64};
-use super::save::Writes;
+use super::apply::advance_revision;
+use super::gate::{Gate, Identity, Role, SqlCall, sql_call};
+use super::load::GroupState;
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, get, get_u64, read_entry as entry_of};
+use super::save::GroupWrites;
 use super::{entry, tie};
 use crate::stored::content_hash;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, Entry, EntryId, MemoryRef, Reason, Revision, Scope, Subject, TenantId, Timestamp,
+    Batch, Entry, EntryId, MemoryRef, RetireReason, Revision, Scope, Subject, TenantId, Timestamp,
 };
 use remem_store::{
-    EntryState, Lineage, Outcome, Relative, RowCursor, Signed, StoreError, Trace, Traced,
+    ChangeOutcome, EntryState, Lineage, RelatedEntry, RowCursor, StoreError, StoredSignature,
+    SubjectTrace, TracedEntry,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tokio_postgres::Row;
 
-type Place<'a> = (&'a MemoryRef, &'a EntryId);
+type EntryKeyRef<'a> = (&'a MemoryRef, &'a EntryId);
 
 /// Removes an entry in favour of another one of the same memory, `by`.
 pub(super) fn retire(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
-    (memory_ref, id): Place<'_>,
-    (reason, by): (Reason, &EntryId),
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
+    (memory_ref, id): EntryKeyRef<'_>,
+    (reason, by): (RetireReason, &EntryId),
     before: Revision,
-) -> Outcome {
+) -> ChangeOutcome {
     let entry_key = (memory_ref.clone(), id.clone());
     let successor_key = (memory_ref.clone(), by.clone());
     let live = |entry_key: &(MemoryRef, EntryId)| {
@@ -40,22 +41,22 @@ pub(super) fn retire(
     let (Some((scope, row, support)), Some((_, successor_row, _))) =
         (live(&entry_key), live(&successor_key))
     else {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     };
     if row == successor_row {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     }
-    let revision = tick(batch, working, before).0.cast_signed();
-    writes.unsign(scope, row);
+    let revision = advance_revision(batch, working, before).0.cast_signed();
+    writes.delete_signature(scope, row);
     sabotage!(
         "postgres-records-do-not-follow",
-        tie::retie(working, writes, (scope, row), reason, successor_row)
+        tie::move_records(working, writes, (scope, row), reason, successor_row)
     );
     let at = working.clock.at.0;
     let mut held = false;
     if let Some(retired) = working.entries.get_mut(&entry_key) {
         held = retired.linked && !reason.keeps_text();
-        retired.end(
+        retired.mark_removed(
             batch,
             revision,
             at,
@@ -66,7 +67,7 @@ pub(super) fn retire(
     }
     if let Some(successor) = working.entries.get_mut(&successor_key) {
         successor.stands_for_others |= reason.keeps_text();
-        if reason == Reason::Merged {
+        if reason == RetireReason::Merged {
             successor.support += support;
             writes.state(successor);
             writes.link((scope, successor_row), (scope, row));
@@ -87,34 +88,34 @@ pub(super) fn retire(
             );
         }
     }
-    Outcome::Removed
+    ChangeOutcome::Removed
 }
 
 /// Erases an entry for a forgotten subject, with its subjects, even if a snapshot shows it.
 pub(super) fn forget(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
-    (memory_ref, id): Place<'_>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
+    (memory_ref, id): EntryKeyRef<'_>,
     before: Revision,
-) -> Outcome {
+) -> ChangeOutcome {
     let entry_key = (memory_ref.clone(), id.clone());
     let Some(entry) = working.entries.get(&entry_key) else {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     };
     let scope = entry.scope_id;
     let row = entry.row_id;
     sabotage!(
         "postgres-forgetting-leaves-subjects",
-        writes.kin().unsubject(scope, row)
+        writes.lineage().delete_subjects(scope, row)
     );
     if entry.erased {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     }
-    let revision = tick(batch, working, before).0.cast_signed();
+    let revision = advance_revision(batch, working, before).0.cast_signed();
     let at = working.clock.at.0;
     let Some(entry) = working.entries.get_mut(&entry_key) else {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     };
     // Deleting this entry was meant for the texts that were merged into it as well; they do not
     // come back because this entry is now forgotten, too.
@@ -137,21 +138,21 @@ pub(super) fn forget(
     ) {
         entry::erase(batch, working, writes, &entry_key, spared);
     }
-    Outcome::Removed
+    ChangeOutcome::Removed
 }
 
 /// Marks the texts that this row replaced as deleted, since its own text is gone and they are not
 /// needed any more; the purge pass erases them at once. With `spare_merged` the entries that were
 /// merged into it are left: the caller that forgets an entry revives each of them or forgets it,
 /// too.
-pub(super) fn let_go(
-    working: &mut Working,
-    writes: &mut Writes<'_>,
+pub(super) fn delete_replaced(
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
     (scope, row): (i64, i64),
     spare_merged: bool,
 ) {
     writes.next_expiry = 0;
-    writes.kin().let_go(scope, row, spare_merged);
+    writes.lineage().delete_replaced(scope, row, spare_merged);
     // The entries that the group has loaded must show the change as well.
     for entry in working.entries.values_mut().filter(|entry| {
         entry.scope_id == scope && entry.replaced_by == Some(row) && !entry.erased && !entry.linked
@@ -176,14 +177,14 @@ pub(super) fn let_go(
 /// from now on, so that runs that began after the merge do not see it come back.
 pub(super) fn revive(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
-    (memory_ref, id): Place<'_>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
+    (memory_ref, id): EntryKeyRef<'_>,
     before: Revision,
-) -> Outcome {
+) -> ChangeOutcome {
     let entry_key = (memory_ref.clone(), id.clone());
     let Some(entry) = working.entries.get(&entry_key) else {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     };
     let is_erased =
         |by: i64| entry.replacement_erased || working.erased_rows.contains(&(entry.scope_id, by));
@@ -202,10 +203,10 @@ pub(super) fn revive(
                 && entry.replaced_by.is_some_and(is_erased)
     );
     let (Some(end), true) = (entry.rev_to, may_revive) else {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     };
     let is_in_snapshot = working.snapshots.values().any(|held| *held < end);
-    let revision = tick(batch, working, before).0.cast_signed();
+    let revision = advance_revision(batch, working, before).0.cast_signed();
     if let Some(entry) = working.entries.get_mut(&entry_key) {
         entry.rev_from = if is_in_snapshot {
             entry.rev_from
@@ -222,46 +223,46 @@ pub(super) fn revive(
         writes.state(entry);
         writes.next_expiry = writes.next_expiry.min(entry.expires_at.unwrap_or(i64::MAX));
     }
-    Outcome::Done
+    ChangeOutcome::Done
 }
 
 /// Stores the signature that consolidation computed for an entry.
 pub(super) fn sign(
-    working: &Working,
-    writes: &mut Writes<'_>,
-    (memory_ref, id): Place<'_>,
+    working: &GroupState,
+    writes: &mut GroupWrites<'_>,
+    (memory_ref, id): EntryKeyRef<'_>,
     pass: u64,
     signature: &[u8],
-) -> Outcome {
+) -> ChangeOutcome {
     let found = working
         .entries
         .get(&(memory_ref.clone(), id.clone()))
         .filter(|entry| entry.rev_to.is_none());
     let Some(entry) = found else {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     };
     writes
-        .kin()
+        .lineage()
         .sign(entry.scope_id, entry.row_id, pass, signature);
-    Outcome::Done
+    ChangeOutcome::Done
 }
 
 /// The rows that a group writes to the tables of this file.
 #[derive(Default)]
-pub(super) struct Kin {
+pub(super) struct LineageWrites {
     links: HashSet<(i64, i64, i64, i64)>,
     link_columns: [Vec<i64>; 4],
     subjects: (Vec<Vec<u8>>, Vec<i64>, Vec<i64>),
-    signed: HashMap<(i64, i64), (i64, Vec<u8>)>,
-    unsigned: (Vec<i64>, Vec<i64>),
-    unsubjects: (Vec<i64>, Vec<i64>),
+    signatures: HashMap<(i64, i64), (i64, Vec<u8>)>,
+    deleted_signatures: (Vec<i64>, Vec<i64>),
+    deleted_subjects: (Vec<i64>, Vec<i64>),
     /// The signatures as columns, as `unnest` takes them.
-    signed_columns: (Vec<i64>, Vec<i64>, Vec<i64>, Vec<Vec<u8>>),
+    signature_columns: (Vec<i64>, Vec<i64>, Vec<i64>, Vec<Vec<u8>>),
     /// Rows whose text is gone, and whether the entries that were merged into them are spared.
-    let_go: (Vec<i64>, Vec<i64>, Vec<bool>),
+    replaced_by_erased: (Vec<i64>, Vec<i64>, Vec<bool>),
 }
 
-impl Kin {
+impl LineageWrites {
     pub fn link(&mut self, row: (i64, i64), source: (i64, i64)) {
         if self.links.insert((row.0, row.1, source.0, source.1)) {
             for (column, value) in self
@@ -280,61 +281,70 @@ impl Kin {
         self.subjects.2.push(row);
     }
 
-    fn unsubject(&mut self, scope: i64, row: i64) {
-        self.unsubjects.0.push(scope);
-        self.unsubjects.1.push(row);
+    fn delete_subjects(&mut self, scope: i64, row: i64) {
+        self.deleted_subjects.0.push(scope);
+        self.deleted_subjects.1.push(row);
     }
 
     fn sign(&mut self, scope: i64, row: i64, pass: u64, signature: &[u8]) {
-        self.signed
+        self.signatures
             .insert((scope, row), (pass.cast_signed(), signature.to_vec()));
     }
 
-    pub fn unsign(&mut self, scope: i64, row: i64) {
-        self.signed.remove(&(scope, row));
-        self.unsigned.0.push(scope);
-        self.unsigned.1.push(row);
+    pub fn delete_signature(&mut self, scope: i64, row: i64) {
+        self.signatures.remove(&(scope, row));
+        self.deleted_signatures.0.push(scope);
+        self.deleted_signatures.1.push(row);
     }
 
-    fn let_go(&mut self, scope: i64, row: i64, spare_merged: bool) {
-        self.let_go.0.push(scope);
-        self.let_go.1.push(row);
-        self.let_go.2.push(spare_merged);
+    fn delete_replaced(&mut self, scope: i64, row: i64, spare_merged: bool) {
+        self.replaced_by_erased.0.push(scope);
+        self.replaced_by_erased.1.push(row);
+        self.replaced_by_erased.2.push(spare_merged);
     }
 
     /// Turns the maps into columns; afterwards only `statements` may be used.
-    pub fn seal(&mut self) {
-        for ((scope, row), (pass, signature)) in std::mem::take(&mut self.signed) {
-            self.signed_columns.0.push(scope);
-            self.signed_columns.1.push(row);
-            self.signed_columns.2.push(pass);
-            self.signed_columns.3.push(signature);
+    pub fn build_columns(&mut self) {
+        for ((scope, row), (pass, signature)) in std::mem::take(&mut self.signatures) {
+            self.signature_columns.0.push(scope);
+            self.signature_columns.1.push(row);
+            self.signature_columns.2.push(pass);
+            self.signature_columns.3.push(signature);
         }
     }
 
     /// The statements, to be run after those that insert, remove and erase entries.
-    pub fn calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
+    pub fn statements<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, SqlCall<'a>)) {
         let [a, b, c, d] = &self.link_columns;
-        add(!a.is_empty(), call(LINK, &[t, a, b, c, d]));
+        add(!a.is_empty(), sql_call(LINK, &[t, a, b, c, d]));
         let (subject, scope, row) = &self.subjects;
-        add(!row.is_empty(), call(SUBJECTS, &[t, subject, scope, row]));
-        add(
-            !self.unsubjects.0.is_empty(),
-            call(UNSUBJECT, &[t, &self.unsubjects.0, &self.unsubjects.1]),
-        );
-        add(
-            !self.unsigned.0.is_empty(),
-            call(UNSIGN, &[t, &self.unsigned.0, &self.unsigned.1]),
-        );
-        let (scope, row, pass, signature) = &self.signed_columns;
         add(
             !row.is_empty(),
-            call(SIGN, &[t, scope, row, pass, signature]),
+            sql_call(SUBJECTS, &[t, subject, scope, row]),
         );
-        let (scope, row, spare) = &self.let_go;
+        add(
+            !self.deleted_subjects.0.is_empty(),
+            sql_call(
+                DELETE_SUBJECTS,
+                &[t, &self.deleted_subjects.0, &self.deleted_subjects.1],
+            ),
+        );
+        add(
+            !self.deleted_signatures.0.is_empty(),
+            sql_call(
+                DELETE_SIGNATURES,
+                &[t, &self.deleted_signatures.0, &self.deleted_signatures.1],
+            ),
+        );
+        let (scope, row, pass, signature) = &self.signature_columns;
+        add(
+            !row.is_empty(),
+            sql_call(SIGN, &[t, scope, row, pass, signature]),
+        );
+        let (scope, row, spare) = &self.replaced_by_erased;
         add(
             sabotage!("postgres-nobody-is-let-go", !row.is_empty(), false),
-            call(LET_GO, &[t, scope, row, spare]),
+            sql_call(DELETE_REPLACED, &[t, scope, row, spare]),
         );
     }
 }
@@ -343,15 +353,15 @@ const LINK: &str = "INSERT INTO remem.lineage (tenant_id, scope_id, row_id, sour
      SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) ON CONFLICT DO NOTHING";
 const SUBJECTS: &str = "INSERT INTO remem.entry_subject (tenant_id, subject, scope_id, row_id)
      SELECT $1, * FROM unnest($2::bytea[], $3::bigint[], $4::bigint[])";
-const UNSUBJECT: &str = "DELETE FROM remem.entry_subject g USING unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
+const DELETE_SUBJECTS: &str = "DELETE FROM remem.entry_subject g USING unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
      WHERE g.tenant_id = $1 AND g.scope_id = o.scope_id AND g.row_id = o.row_id";
 const SIGN: &str = "INSERT INTO remem.signature (tenant_id, scope_id, row_id, pass, signature)
      SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[])
      ON CONFLICT (tenant_id, scope_id, row_id) DO UPDATE SET pass = excluded.pass, signature = excluded.signature";
-const UNSIGN: &str =
+const DELETE_SIGNATURES: &str =
     "DELETE FROM remem.signature g USING unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
      WHERE g.tenant_id = $1 AND g.scope_id = o.scope_id AND g.row_id = o.row_id";
-const LET_GO: &str = "UPDATE remem.entry e SET removed_reason = 'deleted'
+const DELETE_REPLACED: &str = "UPDATE remem.entry e SET removed_reason = 'deleted'
      FROM unnest($2::bigint[], $3::bigint[], $4::bool[]) AS o (scope_id, row_id, spare_merged)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.replaced_by = o.row_id AND e.replaced_by IS NOT NULL AND e.erased_at IS NULL
        AND (e.removed_reason = 'superseded' OR (e.removed_reason = 'merged' AND NOT o.spare_merged))
@@ -364,13 +374,13 @@ const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = '
 const SCOPE: &str = "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
 
-fn name(memory_ref: &str, id: &str) -> Result<(MemoryRef, EntryId), StoreError> {
+fn parse_name(memory_ref: &str, id: &str) -> Result<(MemoryRef, EntryId), StoreError> {
     MemoryRef::parse(memory_ref)
         .zip(EntryId::parse(id))
         .ok_or(MALFORMED)
 }
 
-fn state(reason: Option<&str>) -> Result<EntryState, StoreError> {
+fn parse_state(reason: Option<&str>) -> Result<EntryState, StoreError> {
     EntryState::from_stored(reason).ok_or(StoreError::Damaged(
         "an entry ended for a reason that nobody knows",
     ))
@@ -392,11 +402,11 @@ impl Gate {
         let m = scope.memory_ref.as_str();
         let after = after.map_or(0, |row| row.1);
         let limit = i64::from(limit);
-        let statement = call(&sql, &[&t, &m, &after, &limit]);
+        let statement = sql_call(&sql, &[&t, &m, &after, &limit]);
         let rows = self
-            .read_in_order(Role::Worker, Identity::of(scope), statement)
+            .read_in_order(Role::Worker, Identity::of_scope(scope), statement)
             .await?;
-        rows.iter().map(|row| placed(scope, row)).collect()
+        rows.iter().map(|row| read_entry(scope, row)).collect()
     }
 
     /// Looks rows up one by one: by the statistics of an average memory, a scan of the whole memory
@@ -420,11 +430,16 @@ impl Gate {
             .into_iter()
             .collect();
         let found = self
-            .read(Role::Worker, Identity::of(scope), &sql, &[&t, &m, &numbers])
+            .read(
+                Role::Worker,
+                Identity::of_scope(scope),
+                &sql,
+                &[&t, &m, &numbers],
+            )
             .await?;
         let mut found = found
             .iter()
-            .map(|row| placed(scope, row))
+            .map(|row| read_entry(scope, row))
             .collect::<Result<Vec<_>, StoreError>>()?;
         found.retain(|(row, _)| rows.contains(row)); // row numbers repeat in other memories
         found.sort_unstable_by_key(|(row, _)| *row);
@@ -437,7 +452,7 @@ impl Gate {
         scope: &Scope,
         after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Vec<Signed>, StoreError> {
+    ) -> Result<Vec<StoredSignature>, StoreError> {
         let sql = format!(
             "SELECT g.scope_id, g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature, e.trust FROM remem.signature g
              JOIN remem.entry e ON e.tenant_id = g.tenant_id AND e.scope_id = g.scope_id AND e.row_id = g.row_id
@@ -447,11 +462,11 @@ impl Gate {
         let m = scope.memory_ref.as_str();
         let after = after.map_or(0, |row| row.1);
         let limit = i64::from(limit);
-        let statement = call(&sql, &[&t, &m, &after, &limit]);
+        let statement = sql_call(&sql, &[&t, &m, &after, &limit]);
         let rows = self
-            .read_in_order(Role::Worker, Identity::of(scope), statement)
+            .read_in_order(Role::Worker, Identity::of_scope(scope), statement)
             .await?;
-        rows.iter().map(signed).collect()
+        rows.iter().map(read_signature).collect()
     }
 
     pub async fn lineage(
@@ -470,7 +485,7 @@ impl Gate {
         let rows = self
             .read(
                 Role::App,
-                Identity::of(scope),
+                Identity::of_scope(scope),
                 &sql,
                 &[&t, &m, &hash, &id.as_str()],
             )
@@ -481,7 +496,7 @@ impl Gate {
         let row_key: (i64, i64) = (get(row, 0)?, get(row, 1)?);
         let by: Option<&str> = get(row, 4)?;
         Ok(Some(Lineage {
-            state: state(get(row, 2)?)?,
+            state: parse_state(get(row, 2)?)?,
             replaced_by: by
                 .map(|id| EntryId::parse(id).ok_or(MALFORMED))
                 .transpose()?,
@@ -509,7 +524,7 @@ impl Gate {
         scope: &Scope,
         [s, r, other_s, other_r]: [&str; 4],
         row_key: (i64, i64),
-    ) -> Result<Vec<Relative>, StoreError> {
+    ) -> Result<Vec<RelatedEntry>, StoreError> {
         let sql = format!(
             "SELECT s.memory_ref, e.id, e.removed_reason FROM remem.lineage l
              JOIN remem.entry e ON e.tenant_id = l.tenant_id AND e.scope_id = l.{other_s} AND e.row_id = l.{other_r}
@@ -519,31 +534,35 @@ impl Gate {
         let rows = self
             .read(
                 Role::App,
-                Identity::of(scope),
+                Identity::of_scope(scope),
                 &sql,
                 &[&scope.tenant.as_str(), &row_key.0, &row_key.1],
             )
             .await?;
         let relative = |row: &Row| {
-            let (memory_ref, id) = name(get(row, 0)?, get(row, 1)?)?;
-            Ok(Relative {
+            let (memory_ref, id) = parse_name(get(row, 0)?, get(row, 1)?)?;
+            Ok(RelatedEntry {
                 memory_ref,
                 id,
-                state: state(get(row, 2)?)?,
+                state: parse_state(get(row, 2)?)?,
             })
         };
         rows.iter().map(relative).collect()
     }
 
-    pub async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
-        let entries = format!("{CARRYING} {TRACED}");
-        let survivors = format!("{CARRYING} {INNOCENT}");
+    pub async fn trace(
+        &self,
+        tenant: &TenantId,
+        subject: &Subject,
+    ) -> Result<SubjectTrace, StoreError> {
+        let entries = format!("{ROWS_OF_SUBJECT} {TRACED}");
+        let survivors = format!("{ROWS_OF_SUBJECT} {MERGED_SURVIVORS}");
         let t = tenant.as_str();
         let digest = subject.bytes().as_slice();
         let entries = self
             .read(
                 Role::App,
-                Identity::keeper(tenant),
+                Identity::as_host(tenant),
                 &entries,
                 &[&t, &digest],
             )
@@ -551,15 +570,15 @@ impl Gate {
         let survivors = self
             .read(
                 Role::App,
-                Identity::keeper(tenant),
+                Identity::as_host(tenant),
                 &survivors,
                 &[&t, &digest],
             )
             .await?;
         let traced = |row: &Row| {
-            let (memory_ref, id) = name(get(row, 0)?, get(row, 1)?)?;
+            let (memory_ref, id) = parse_name(get(row, 0)?, get(row, 1)?)?;
             let hash: Option<&[u8]> = get(row, 3)?;
-            Ok(Traced {
+            Ok(TracedEntry {
                 memory_ref,
                 id,
                 direct: get(row, 4)?,
@@ -568,19 +587,19 @@ impl Gate {
             })
         };
         let merged = |row: &Row| {
-            let (memory_ref, id) = name(get(row, 0)?, get(row, 1)?)?;
+            let (memory_ref, id) = parse_name(get(row, 0)?, get(row, 1)?)?;
             Ok((
                 memory_ref,
                 id,
                 EntryId::parse(get(row, 2)?).ok_or(MALFORMED)?,
             ))
         };
-        Ok(Trace {
+        Ok(SubjectTrace {
             entries: entries
                 .iter()
                 .map(traced)
                 .collect::<Result<_, StoreError>>()?,
-            innocent: survivors
+            merged_survivors: survivors
                 .iter()
                 .map(merged)
                 .collect::<Result<_, StoreError>>()?,
@@ -588,16 +607,16 @@ impl Gate {
     }
 }
 
-fn placed(scope: &Scope, row: &Row) -> Result<(RowCursor, Entry), StoreError> {
+fn read_entry(scope: &Scope, row: &Row) -> Result<(RowCursor, Entry), StoreError> {
     Ok((
         RowCursor(get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 1)?),
         entry_of(row, &scope.memory_ref)?,
     ))
 }
 
-fn signed(row: &Row) -> Result<Signed, StoreError> {
+fn read_signature(row: &Row) -> Result<StoredSignature, StoreError> {
     let typology: &str = get(row, 4)?;
-    Ok(Signed {
+    Ok(StoredSignature {
         row: RowCursor(get(row, 0)?, get(row, 1)?),
         id: EntryId::parse(get(row, 2)?).ok_or(MALFORMED)?,
         created_at: Timestamp(get(row, 3)?),
@@ -612,7 +631,7 @@ fn signed(row: &Row) -> Result<Signed, StoreError> {
 /// `UNION` ends cycles: an entry that was made from another may be merged into it later. Each step
 /// looks its rows up one by one, here and below: the planner does not know how few they are, and
 /// would read all that the tenant has.
-const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
+const ROWS_OF_SUBJECT: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
     SELECT scope_id, row_id FROM remem.entry_subject WHERE tenant_id = $1 AND subject = $2
     UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN LATERAL (SELECT * FROM remem.lineage l
       WHERE l.tenant_id = $1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id OFFSET 0) l)";
@@ -621,7 +640,7 @@ const TRACED: &str = "SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.cont
     CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id OFFSET 0) e
     CROSS JOIN LATERAL (SELECT * FROM remem.scope s WHERE s.tenant_id = $1 AND s.scope_id = c.scope_id OFFSET 0) s
     ORDER BY s.memory_ref, e.rev_from, e.id";
-const INNOCENT: &str = "SELECT s.memory_ref, m.id, e.id FROM carrying c
+const MERGED_SURVIVORS: &str = "SELECT s.memory_ref, m.id, e.id FROM carrying c
     CROSS JOIN LATERAL (SELECT * FROM remem.entry m WHERE m.tenant_id = $1 AND m.scope_id = c.scope_id AND m.replaced_by = c.row_id
       AND m.replaced_by IS NOT NULL AND m.erased_at IS NULL OFFSET 0) m
     CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id OFFSET 0) e

@@ -1,9 +1,9 @@
 //! Reads everything that a group of batches needs before it is applied: the clock (locked), and the
 //! rows that the batches name. One round trip.
 
-use super::gate::{Call, Gate, Identity, Role, Transaction, call};
+use super::gate::{Gate, Identity, Role, SqlCall, Transaction, sql_call};
 use super::rows::{get, get_bytes, get_u64};
-use super::tie::Place;
+use super::tie::RowKey;
 use crate::stored::content_hash;
 use remem_core::{
     Actor, Batch, Change, EntryId, MemoryRef, RecordKind, Revision, RunId, Seq, TenantId, Timestamp,
@@ -15,7 +15,7 @@ use tokio_postgres::Row;
 /// The revision, event number, time and event chain of a tenant while a transaction runs; saved
 /// once at its end.
 #[derive(Clone, PartialEq)]
-pub(super) struct Clock {
+pub(super) struct TenantClock {
     pub revision: Revision,
     pub seq: Seq,
     pub at: Timestamp,
@@ -26,7 +26,7 @@ pub(super) struct Clock {
 }
 
 /// A memory that the group touches, as it will be after the group.
-pub(super) struct ScopeRow {
+pub(super) struct LoadedScope {
     pub scope_id: i64,
     pub documents: i64,
     pub words: i64,
@@ -37,7 +37,7 @@ pub(super) struct ScopeRow {
 }
 
 /// An entry that the group names, as it will be after the group.
-pub(super) struct EntryRow {
+pub(super) struct LoadedEntry {
     pub scope_id: i64,
     pub row_id: i64,
     pub rev_from: i64,
@@ -67,9 +67,9 @@ pub(super) struct EntryRow {
     pub linked: bool,
 }
 
-impl EntryRow {
+impl LoadedEntry {
     /// Marks the entry as removed.
-    pub fn end(&mut self, batch: &Batch, revision: i64, at: i64, reason: &str) {
+    pub fn mark_removed(&mut self, batch: &Batch, revision: i64, at: i64, reason: &str) {
         (self.rev_to, self.ended_at) = (Some(revision), Some(at));
         self.reason = Some(reason.to_owned());
         self.removed_by_run = batch.run().map(|run| run.as_str().to_owned());
@@ -77,7 +77,7 @@ impl EntryRow {
 }
 
 /// The stored result of an earlier batch with an idempotency key.
-pub(super) struct Repeat {
+pub(super) struct StoredResult {
     pub body: [u8; 32],
     pub at: Timestamp,
     pub revision: Revision,
@@ -85,21 +85,21 @@ pub(super) struct Repeat {
 }
 
 /// A record that the group names.
-pub(super) struct RecordRow {
+pub(super) struct LoadedRecord {
     pub version: u64,
     /// The entry that it was made from.
-    pub source: Option<Place>,
+    pub source: Option<RowKey>,
 }
 
 /// The state that the batches of a group are applied to. They are applied in order, so a later one
 /// sees an earlier one's effect.
-pub(super) struct Working {
-    pub clock: Clock,
-    pub scopes: HashMap<MemoryRef, ScopeRow>,
-    pub entries: HashMap<(MemoryRef, EntryId), EntryRow>,
-    pub repeats: HashMap<(String, [u8; 32]), Repeat>,
+pub(super) struct GroupState {
+    pub clock: TenantClock,
+    pub scopes: HashMap<MemoryRef, LoadedScope>,
+    pub entries: HashMap<(MemoryRef, EntryId), LoadedEntry>,
+    pub stored_results: HashMap<(String, [u8; 32]), StoredResult>,
     /// The records that the group names, by kind and key.
-    pub records: HashMap<(RecordKind, String), RecordRow>,
+    pub records: HashMap<(RecordKind, String), LoadedRecord>,
     pub fences: HashMap<String, u64>,
     /// The number of events in each run's log.
     pub run_lengths: HashMap<String, u64>,
@@ -158,7 +158,7 @@ const SNAPSHOTS: &str = "SELECT run_id, revision FROM remem.snapshot WHERE tenan
 const FIRST_ENDED: &str = "SELECT min(rev_to) FROM remem.entry WHERE tenant_id = $1 AND erased_at IS NULL AND removed_reason IN ('deleted', 'compacted', 'closed')";
 
 /// The keys of all rows that a group needs, as parameters of the statements.
-struct Wanted<'a> {
+struct NeededRows<'a> {
     refs: Vec<&'a str>,
     entry_refs: Vec<&'a str>,
     entry_ids: Vec<Vec<u8>>,
@@ -179,7 +179,7 @@ struct Wanted<'a> {
 
 /// The keys while they are collected: each once. Of an entry also whether its whole row is needed.
 #[derive(Default)]
-struct Names<'a> {
+struct RowNames<'a> {
     refs: HashSet<&'a str>,
     entries: HashMap<(&'a str, &'a str), bool>,
     records: HashSet<(&'static str, &'a str)>,
@@ -188,21 +188,21 @@ struct Names<'a> {
     ends: bool,
 }
 
-impl<'a> Names<'a> {
-    fn entry(&mut self, memory_ref: &'a MemoryRef, id: &'a EntryId) {
+impl<'a> RowNames<'a> {
+    fn add_entry(&mut self, memory_ref: &'a MemoryRef, id: &'a EntryId) {
         self.entries
             .entry((memory_ref.as_str(), id.as_str()))
             .or_insert(false);
     }
 
     /// An entry that may be removed, so that its whole row is needed.
-    fn ending(&mut self, memory_ref: &'a MemoryRef, id: &'a EntryId) {
+    fn add_removable(&mut self, memory_ref: &'a MemoryRef, id: &'a EntryId) {
         self.ends = true;
         self.entries
             .insert((memory_ref.as_str(), id.as_str()), true);
     }
 
-    fn change(&mut self, change: &'a Change) {
+    fn add_change(&mut self, change: &'a Change) {
         self.refs.extend(change.memory_ref().map(MemoryRef::as_str));
         match change {
             Change::Put {
@@ -212,68 +212,68 @@ impl<'a> Names<'a> {
                 ..
             } => {
                 if admitted.origin().is_some() {
-                    self.entry(&admitted.scope().memory_ref, id);
+                    self.add_entry(&admitted.scope().memory_ref, id);
                 }
                 sources
                     .iter()
-                    .for_each(|(memory_ref, source)| self.entry(memory_ref, source));
+                    .for_each(|(memory_ref, source)| self.add_entry(memory_ref, source));
             }
             Change::Emit { .. } => {}
-            Change::Rule { world, id, .. } | Change::Reword { world, id, .. } => {
+            Change::SetRule { world, id, .. } | Change::RewriteRule { world, id, .. } => {
                 self.rules.insert((world.as_str(), id.as_str()));
             }
-            Change::Strengthen { memory_ref, id, .. }
-            | Change::Sign { memory_ref, id, .. }
-            | Change::Embed { memory_ref, id, .. } => {
-                self.entry(memory_ref, id);
+            Change::SetEvidence { memory_ref, id, .. }
+            | Change::StoreSignature { memory_ref, id, .. }
+            | Change::StoreEmbedding { memory_ref, id, .. } => {
+                self.add_entry(memory_ref, id);
             }
             Change::Retire {
                 memory_ref, id, by, ..
             } => {
-                self.ending(memory_ref, id);
-                self.entry(memory_ref, by);
+                self.add_removable(memory_ref, id);
+                self.add_entry(memory_ref, by);
             }
             Change::Close {
                 memory_ref, id, by, ..
             } => {
-                self.ending(memory_ref, id);
-                by.iter().for_each(|by| self.entry(memory_ref, by));
+                self.add_removable(memory_ref, id);
+                by.iter().for_each(|by| self.add_entry(memory_ref, by));
             }
-            Change::Hold | Change::Release => self.ends = true,
+            Change::HoldSnapshot | Change::ReleaseSnapshot => self.ends = true,
             Change::Rewrite { id, admitted } => {
                 self.entries
                     .insert((admitted.scope().memory_ref.as_str(), id.as_str()), true);
             }
-            Change::Record {
+            Change::SetRecord {
                 kind, key, ties, ..
             } => {
                 self.records.insert((kind.as_str(), key.as_str()));
                 ties.source
                     .iter()
-                    .for_each(|(memory_ref, id)| self.entry(memory_ref, id));
+                    .for_each(|(memory_ref, id)| self.add_entry(memory_ref, id));
             }
-            Change::Link { memory_ref, id, .. } => {
+            Change::LinkAction { memory_ref, id, .. } => {
                 self.links = true;
-                self.ending(memory_ref, id);
+                self.add_removable(memory_ref, id);
             }
-            Change::Relink { memory_ref, id, .. } => {
+            Change::RewriteAction { memory_ref, id, .. } => {
                 self.links = true;
-                self.entry(memory_ref, id);
+                self.add_entry(memory_ref, id);
             }
             Change::Delete { memory_ref, id }
             | Change::Expire { memory_ref, id }
             | Change::Erase { memory_ref, id }
             | Change::Forget { memory_ref, id }
-            | Change::End { memory_ref, id }
-            | Change::Strip { memory_ref, id, .. }
-            | Change::Revive { memory_ref, id } => self.ending(memory_ref, id),
+            | Change::EndWithSession { memory_ref, id }
+            | Change::EraseHistory { memory_ref, id, .. }
+            | Change::Revive { memory_ref, id } => self.add_removable(memory_ref, id),
         }
     }
 }
 
-impl<'a> Wanted<'a> {
-    fn of(group: &[&'a Batch]) -> Wanted<'a> {
-        let mut names = Names::default();
+impl<'a> NeededRows<'a> {
+    fn of(group: &[&'a Batch]) -> NeededRows<'a> {
+        let mut names = RowNames::default();
         let mut keys = HashSet::new();
         let mut passes = HashSet::new();
         let mut runs = HashSet::new();
@@ -281,10 +281,10 @@ impl<'a> Wanted<'a> {
             batch
                 .changes()
                 .iter()
-                .for_each(|change| names.change(change));
+                .for_each(|change| names.add_change(change));
             for expected in batch.expectations() {
                 names.refs.insert(expected.memory_ref.as_str());
-                names.entry(&expected.memory_ref, &expected.id);
+                names.add_entry(&expected.memory_ref, &expected.id);
             }
             names.records.extend(
                 batch
@@ -300,7 +300,7 @@ impl<'a> Wanted<'a> {
             passes.extend(batch.fence().map(|fence| fence.pass));
             runs.extend(batch.run().map(RunId::as_str));
         }
-        let Names {
+        let RowNames {
             refs,
             entries,
             records,
@@ -308,7 +308,7 @@ impl<'a> Wanted<'a> {
             links,
             ends,
         } = names;
-        Wanted {
+        NeededRows {
             refs: refs.into_iter().collect(),
             entry_refs: entries.keys().map(|(memory_ref, _)| *memory_ref).collect(),
             entry_ids: entries
@@ -331,40 +331,46 @@ impl<'a> Wanted<'a> {
 
     /// The clock comes first: once its row is locked, the later statements see the result of the
     /// last commit.
-    fn calls(&'a self, tenant: &'a &'a str) -> Vec<Call<'a>> {
+    fn calls(&'a self, tenant: &'a &'a str) -> Vec<SqlCall<'a>> {
         let mut calls = vec![
-            call(LOCK_CLOCK, &[tenant]),
-            call(SCOPES, &[tenant, &self.refs]),
+            sql_call(LOCK_CLOCK, &[tenant]),
+            sql_call(SCOPES, &[tenant, &self.refs]),
         ];
         if !self.entry_refs.is_empty() {
-            calls.push(call(
+            calls.push(sql_call(
                 ENTRIES,
                 &[tenant, &self.entry_refs, &self.entry_ids, &self.entry_whole],
             ));
         }
         if !self.keys.is_empty() {
-            calls.push(call(REPEATS, &[tenant, &self.operations, &self.keys]));
+            calls.push(sql_call(REPEATS, &[tenant, &self.operations, &self.keys]));
         }
         if !self.record_keys.is_empty() {
-            calls.push(call(
+            calls.push(sql_call(
                 RECORDS,
                 &[tenant, &self.record_kinds, &self.record_keys],
             ));
         }
         if !self.passes.is_empty() {
-            calls.push(call(FENCES, &[tenant, &self.passes]));
+            calls.push(sql_call(FENCES, &[tenant, &self.passes]));
         }
         if !self.runs.is_empty() {
-            calls.push(call(RUNS, &[tenant, &self.runs]));
+            calls.push(sql_call(RUNS, &[tenant, &self.runs]));
         }
         if !self.rules.is_empty() {
-            calls.push(call(RULES, &[tenant, &self.worlds, &self.rules]));
+            calls.push(sql_call(RULES, &[tenant, &self.worlds, &self.rules]));
         }
         if self.links {
-            calls.push(call(LINKS, &[tenant, &self.entry_refs, &self.entry_ids]));
+            calls.push(sql_call(
+                LINKS,
+                &[tenant, &self.entry_refs, &self.entry_ids],
+            ));
         }
         if self.ends {
-            calls.extend([call(SNAPSHOTS, &[tenant]), call(FIRST_ENDED, &[tenant])]);
+            calls.extend([
+                sql_call(SNAPSHOTS, &[tenant]),
+                sql_call(FIRST_ENDED, &[tenant]),
+            ]);
         }
         calls
     }
@@ -376,33 +382,33 @@ pub(super) async fn load(
     gate: &Gate,
     tenant: &TenantId,
     group: &[&Batch],
-) -> Result<(Transaction, Working), StoreError> {
-    let wanted = Wanted::of(group);
+) -> Result<(Transaction, GroupState), StoreError> {
+    let wanted = NeededRows::of(group);
     let name = tenant.as_str();
     let actor = group
         .iter()
-        .find(|batch| batch.touches_owned())
-        .map_or(Actor::Nobody, |batch| batch.actor());
+        .find(|batch| batch.touches_user_memory())
+        .map_or(Actor::NoUser, |batch| batch.actor());
     let (transaction, mut results) = gate
         .open(
             "BEGIN",
             Role::App,
-            Identity::acting(tenant, &actor),
+            Identity::as_actor(tenant, &actor),
             wanted.calls(&name),
         )
         .await?;
     if results[0].is_empty() {
         // The tenant's first write. The rows above were read without the lock: read them again.
         let zeros = [0u8; 32].to_vec();
-        let mut calls = vec![call(START_CLOCK, &[&name, &zeros])];
+        let mut calls = vec![sql_call(START_CLOCK, &[&name, &zeros])];
         calls.extend(wanted.calls(&name));
         results = transaction
             .run(calls)
             .await
-            .map_err(super::gate::Failed::into_store)?;
+            .map_err(super::gate::TripError::into_store)?;
         results.remove(0);
     }
-    let mut working = working(&wanted, results)?;
+    let mut working = read_state(&wanted, results)?;
     if actor != Actor::Host {
         // Memories of single users are not visible to this actor, and some of their entries may
         // have been removed: an unnecessary scrub does no harm.
@@ -411,19 +417,19 @@ pub(super) async fn load(
     Ok((transaction, working))
 }
 
-fn working(wanted: &Wanted<'_>, results: Vec<Vec<Row>>) -> Result<Working, StoreError> {
+fn read_state(wanted: &NeededRows<'_>, results: Vec<Vec<Row>>) -> Result<GroupState, StoreError> {
     let mut results = results.into_iter();
     let mut next = move || results.next().unwrap_or_default();
     let clock = next()
         .first()
-        .map(clock)
+        .map(read_clock)
         .transpose()?
         .ok_or(StoreError::Damaged("a tenant has no clock"))?;
-    let mut working = Working {
+    let mut working = GroupState {
         clock,
-        scopes: next().iter().map(scope).collect::<Result<_, _>>()?,
+        scopes: next().iter().map(read_scope).collect::<Result<_, _>>()?,
         entries: HashMap::new(),
-        repeats: HashMap::new(),
+        stored_results: HashMap::new(),
         records: HashMap::new(),
         fences: HashMap::new(),
         run_lengths: HashMap::new(),
@@ -435,13 +441,16 @@ fn working(wanted: &Wanted<'_>, results: Vec<Vec<Row>>) -> Result<Working, Store
         vectors: false,
     };
     if !wanted.entry_refs.is_empty() {
-        working.entries = next().iter().map(entry).collect::<Result<_, _>>()?;
+        working.entries = next().iter().map(read_entry).collect::<Result<_, _>>()?;
     }
     if !wanted.keys.is_empty() {
-        working.repeats = next().iter().map(repeat).collect::<Result<_, _>>()?;
+        working.stored_results = next()
+            .iter()
+            .map(read_stored_result)
+            .collect::<Result<_, _>>()?;
     }
     if !wanted.record_keys.is_empty() {
-        working.records = next().iter().map(record).collect::<Result<_, _>>()?;
+        working.records = next().iter().map(read_record).collect::<Result<_, _>>()?;
     }
     if !wanted.passes.is_empty() {
         working.fences = next()
@@ -477,8 +486,8 @@ fn working(wanted: &Wanted<'_>, results: Vec<Vec<Row>>) -> Result<Working, Store
     Ok(working)
 }
 
-pub(super) fn clock(row: &Row) -> Result<Clock, StoreError> {
-    Ok(Clock {
+pub(super) fn read_clock(row: &Row) -> Result<TenantClock, StoreError> {
+    Ok(TenantClock {
         revision: Revision(get_u64(row, 0)?),
         seq: Seq(get_u64(row, 1)?),
         at: Timestamp(get(row, 2)?),
@@ -487,12 +496,12 @@ pub(super) fn clock(row: &Row) -> Result<Clock, StoreError> {
     })
 }
 
-fn name<T>(parsed: Option<T>) -> Result<T, StoreError> {
+fn parsed_name<T>(parsed: Option<T>) -> Result<T, StoreError> {
     parsed.ok_or(StoreError::Damaged("a name is malformed"))
 }
 
-fn scope(row: &Row) -> Result<(MemoryRef, ScopeRow), StoreError> {
-    let scope = ScopeRow {
+fn read_scope(row: &Row) -> Result<(MemoryRef, LoadedScope), StoreError> {
+    let scope = LoadedScope {
         scope_id: get(row, 1)?,
         documents: get(row, 2)?,
         words: get(row, 3)?,
@@ -500,11 +509,11 @@ fn scope(row: &Row) -> Result<(MemoryRef, ScopeRow), StoreError> {
         changed: false,
         new: false,
     };
-    Ok((name(MemoryRef::parse(get(row, 0)?))?, scope))
+    Ok((parsed_name(MemoryRef::parse(get(row, 0)?))?, scope))
 }
 
-fn entry(row: &Row) -> Result<((MemoryRef, EntryId), EntryRow), StoreError> {
-    let loaded = EntryRow {
+fn read_entry(row: &Row) -> Result<((MemoryRef, EntryId), LoadedEntry), StoreError> {
+    let loaded = LoadedEntry {
         scope_id: get(row, 2)?,
         row_id: get(row, 3)?,
         rev_from: get(row, 4)?,
@@ -530,16 +539,16 @@ fn entry(row: &Row) -> Result<((MemoryRef, EntryId), EntryRow), StoreError> {
     };
     Ok((
         (
-            name(MemoryRef::parse(get(row, 0)?))?,
-            name(EntryId::parse(get(row, 1)?))?,
+            parsed_name(MemoryRef::parse(get(row, 0)?))?,
+            parsed_name(EntryId::parse(get(row, 1)?))?,
         ),
         loaded,
     ))
 }
 
-fn record(row: &Row) -> Result<((RecordKind, String), RecordRow), StoreError> {
+fn read_record(row: &Row) -> Result<((RecordKind, String), LoadedRecord), StoreError> {
     let kind: &str = get(row, 0)?;
-    let kind = name(
+    let kind = parsed_name(
         RecordKind::ALL
             .into_iter()
             .find(|known| known.as_str() == kind),
@@ -548,15 +557,15 @@ fn record(row: &Row) -> Result<((RecordKind, String), RecordRow), StoreError> {
     let source: Option<i64> = get(row, 4)?;
     Ok((
         (kind, get(row, 1)?),
-        RecordRow {
+        LoadedRecord {
             version: get_u64(row, 2)?,
             source: scope.zip(source),
         },
     ))
 }
 
-fn repeat(row: &Row) -> Result<((String, [u8; 32]), Repeat), StoreError> {
-    let stored = Repeat {
+fn read_stored_result(row: &Row) -> Result<((String, [u8; 32]), StoredResult), StoreError> {
+    let stored = StoredResult {
         body: get_bytes(row, 2)?,
         at: Timestamp(get(row, 3)?),
         revision: Revision(get_u64(row, 4)?),

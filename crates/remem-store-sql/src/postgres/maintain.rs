@@ -1,9 +1,9 @@
 //! Upkeep: expired and outdated entries, tenants that are due, old records, leases on passes.
 
-use super::gate::{Gate, Identity, Role, call};
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry, get, get_u64};
+use super::gate::{Gate, Identity, Role, sql_call};
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, get, get_u64, read_entry};
 use remem_core::{EntryId, Fence, MemoryRef, TenantId, Timestamp};
-use remem_store::{RowCursor, Stale, StoreError, Work};
+use remem_store::{DueWork, RescanPage, RowCursor, StoreError};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -18,7 +18,7 @@ impl Gate {
                    WHERE e.tenant_id = $1 AND e.rev_to IS NULL AND e.expires_at IS NOT NULL AND e.expires_at <= $2
                    ORDER BY e.expires_at LIMIT $3";
         let params: [&(dyn ToSql + Sync); 3] = [&tenant.as_str(), &at.0, &i64::from(limit)];
-        self.names(tenant, sql, &params).await
+        self.entry_names(tenant, sql, &params).await
     }
 
     pub async fn ended(
@@ -30,18 +30,18 @@ impl Gate {
                    WHERE e.tenant_id = $1 AND e.erased_at IS NULL AND e.removed_reason IN ('deleted', 'compacted', 'closed')
                      AND e.rev_to <= coalesce((SELECT min(revision) FROM remem.snapshot WHERE tenant_id = $1), 9223372036854775807)
                    ORDER BY e.rev_to LIMIT $2";
-        self.names(tenant, sql, &[&tenant.as_str(), &i64::from(limit)])
+        self.entry_names(tenant, sql, &[&tenant.as_str(), &i64::from(limit)])
             .await
     }
 
-    pub(super) async fn names(
+    pub(super) async fn entry_names(
         &self,
         tenant: &TenantId,
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         let rows = self
-            .read(Role::Worker, Identity::keeper(tenant), sql, params)
+            .read(Role::Worker, Identity::as_host(tenant), sql, params)
             .await?;
         rows.iter()
             .map(|row| {
@@ -60,7 +60,7 @@ impl Gate {
         scan: u64,
         after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Stale, StoreError> {
+    ) -> Result<RescanPage, StoreError> {
         let sql = format!(
             "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id, s.memory_ref FROM remem.entry e
              JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
@@ -71,14 +71,14 @@ impl Gate {
         let after = after.unwrap_or(RowCursor(0, 0));
         let scan = scan.cast_signed();
         let limited = i64::from(limit);
-        let statement = call(&sql, &[&name, &after.0, &after.1, &scan, &limited]);
+        let statement = sql_call(&sql, &[&name, &after.0, &after.1, &scan, &limited]);
         let rows = self
-            .read_in_order(Role::Worker, Identity::keeper(tenant), statement)
+            .read_in_order(Role::Worker, Identity::as_host(tenant), statement)
             .await?;
         let named = |row: &Row| {
             let memory_ref = MemoryRef::parse(get(row, ENTRY_WIDTH + 2)?)
                 .ok_or(StoreError::Damaged("a name is malformed"))?;
-            entry(row, &memory_ref)
+            read_entry(row, &memory_ref)
         };
         let last = rows.last().filter(|_| rows.len() == limit as usize);
         let next = last
@@ -89,7 +89,7 @@ impl Gate {
                 ))
             })
             .transpose()?;
-        Ok(Stale {
+        Ok(RescanPage {
             entries: rows.iter().map(named).collect::<Result<_, _>>()?,
             next,
         })
@@ -97,12 +97,12 @@ impl Gate {
 
     /// The tenants for which there is work, without the identity of any of them: read from a table
     /// that holds names and instants only.
-    pub async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
+    pub async fn due(&self, work: DueWork, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
         let sql = match work {
-            Work::Purge => {
+            DueWork::Purge => {
                 "SELECT tenant_id FROM remem.upkeep WHERE next_expiry <= $1 ORDER BY next_expiry LIMIT 1000"
             }
-            Work::Records => {
+            DueWork::Records => {
                 "SELECT tenant_id FROM remem.upkeep WHERE next_due <= $1 ORDER BY next_due LIMIT 1000"
             }
         };
@@ -123,9 +123,9 @@ impl Gate {
     pub async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp) -> Result<(), StoreError> {
         let name = tenant.as_str();
         let calls = vec![
-            call("DELETE FROM remem.idempotency WHERE tenant_id = $1 AND at < $2", &[&name, &keys_before.0]),
-            call("SELECT 1 FROM remem.tenant_clock WHERE tenant_id = $1 FOR NO KEY UPDATE", &[&name]),
-            call(
+            sql_call("DELETE FROM remem.idempotency WHERE tenant_id = $1 AND at < $2", &[&name, &keys_before.0]),
+            sql_call("SELECT 1 FROM remem.tenant_clock WHERE tenant_id = $1 FOR NO KEY UPDATE", &[&name]),
+            sql_call(
                 "UPDATE remem.upkeep SET next_expiry = CASE
                    WHEN EXISTS (SELECT 1 FROM remem.entry WHERE tenant_id = $1 AND erased_at IS NULL AND removed_reason IN ('deleted', 'compacted', 'closed') AND rev_to
                      <= coalesce((SELECT min(revision) FROM remem.snapshot WHERE tenant_id = $1), 9223372036854775807)) THEN 0
@@ -134,7 +134,7 @@ impl Gate {
                 &[&name],
             ),
         ];
-        self.write(Role::Worker, Identity::keeper(tenant), calls)
+        self.write(Role::Worker, Identity::as_host(tenant), calls)
             .await?;
         Ok(())
     }
@@ -158,8 +158,8 @@ impl Gate {
         let results = self
             .write(
                 Role::Worker,
-                Identity::keeper(tenant),
-                vec![call(sql, &[&name, &pass, &holder, &for_ms])],
+                Identity::as_host(tenant),
+                vec![sql_call(sql, &[&name, &pass, &holder, &for_ms])],
             )
             .await?;
         results
@@ -181,8 +181,8 @@ impl Gate {
         let number = fence.number.cast_signed();
         self.write(
             Role::Worker,
-            Identity::keeper(tenant),
-            vec![call(sql, &[&name, &fence.pass, &number])],
+            Identity::as_host(tenant),
+            vec![sql_call(sql, &[&name, &fence.pass, &number])],
         )
         .await?;
         Ok(())

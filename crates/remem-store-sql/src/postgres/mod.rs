@@ -5,7 +5,7 @@
 //! `save`, `maintain`, `verify`, and only `gate` uses a connection of a pool.
 
 mod apply;
-mod beside;
+mod caller_texts;
 mod columns;
 mod connect;
 mod connections;
@@ -36,32 +36,33 @@ mod verify;
 mod waiters;
 mod workshop;
 
-pub use connect::{Target, UrlError};
+pub use connect::{PostgresTarget, UrlError};
 pub use directory::PostgresDirectory;
-pub use guard::{GuardError, Server};
-pub use schema::{Filling, Migrated, Roles, SchemaError, fill_hashes, migrate};
+pub use guard::{GuardError, ServerInfo};
+pub use schema::{BackfillProgress, MigrationReport, Roles, SchemaError, backfill_hashes, migrate};
 
 use crate::stored::refuse_inert;
 use async_trait::async_trait;
 use connections::Connections;
-use gate::{Gate, Identity, Role, call};
+use gate::{Gate, Identity, Role, sql_call};
 use health::HealthReport;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision,
     RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Around, Committed, Faded, Filter, Found, Head, Lineage, Linked, Page,
-    Probe, ReadAt, RetentionCount, Review, RowCursor, Rule, ScopeStats, ScopeSummary, Signed,
-    Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
+    ActionLink, CandidateSet, CommitResult, DueWork, EndedStatement, EntryActions, Filter, Lineage,
+    MemoryStats, MemorySummary, Neighbours, Page, Probe, ReadAt, RecordLookup, RescanPage,
+    RetentionCount, Review, RowCursor, SlotAnswer, Snapshot, Store, StoreError, StoreFeatures,
+    StoredSignature, SubjectTrace, TenantHead, VectorCounts, WorldRule,
 };
-use shared::Shared;
+use shared::NodeState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use waiters::{Shares, Waiters};
+use waiters::{PoolShares, Waiters};
 
 /// Connections for passes: few, since more of them would only save time.
 const WORKER_CONNECTIONS: usize = 2;
@@ -79,12 +80,12 @@ pub const EXACT_MAX: u32 = 20_000;
 pub const WAITERS_MAX: usize = 256;
 
 /// Parameters for opening a database.
-pub struct Options {
+pub struct PostgresOptions {
     /// The database, with the login of the application's role.
-    pub target: Target,
+    pub target: PostgresTarget,
     /// The database with the login of the worker's role, if that has one of its own; otherwise the
     /// application switches to that role.
-    pub worker: Option<Target>,
+    pub worker: Option<PostgresTarget>,
     /// The number of connections for requests.
     pub connections: usize,
     /// The longest wait for a connection, opening it included. A request waits until its deadline
@@ -104,7 +105,7 @@ pub struct Options {
 
 /// The reasons why a database could not be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum PostgresOpenError {
     /// The schema is missing, too old or too new.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -118,8 +119,8 @@ pub enum OpenError {
 
 /// The store of one node, over a database that other nodes may share.
 pub struct PostgresStore {
-    shared: Arc<Shared>,
-    server: Server,
+    shared: Arc<NodeState>,
+    server: ServerInfo,
     local_ms: fn() -> i64,
     monitor: JoinHandle<()>,
 }
@@ -133,7 +134,7 @@ impl Drop for PostgresStore {
 impl PostgresStore {
     /// Opens a prepared database, after a check of its schema, its roles and the separation of
     /// tenants.
-    pub async fn open(options: Options) -> Result<PostgresStore, OpenError> {
+    pub async fn open(options: PostgresOptions) -> Result<PostgresStore, PostgresOpenError> {
         let server = examine(&options.target).await?;
         let worker = options
             .worker
@@ -150,19 +151,19 @@ impl PostgresStore {
                 reviewer: reviewer.pool(REVIEWER_CONNECTIONS, options.deadline)?,
                 health: HealthReport::new(),
                 waiters: Waiters::new(options.waiters_max),
-                shares: Shares::of_pool(options.connections),
+                shares: PoolShares::of_pool(options.connections),
                 wait: options.wait,
             },
             deadline: options.deadline,
             vectors: server.vectors,
             exact_max: options.exact_max.into(),
         };
-        let shared = Arc::new(Shared::new(gate));
+        let shared = Arc::new(NodeState::new(gate));
         #[expect(
             clippy::disallowed_methods,
             reason = "the monitor lives as long as the store"
         )]
-        let monitor = tokio::spawn(monitor::watch(
+        let monitor = tokio::spawn(monitor::watch_database(
             shared.clone(),
             options.target,
             options.local_ms,
@@ -188,7 +189,7 @@ impl PostgresStore {
 
     /// The properties of the server, read when the store was opened.
     #[must_use]
-    pub fn server(&self) -> &Server {
+    pub fn server(&self) -> &ServerInfo {
         &self.server
     }
 
@@ -208,7 +209,7 @@ impl PostgresStore {
             .write(
                 Role::App,
                 Identity::host(),
-                vec![call(insert, &[&fresh.as_slice()])],
+                vec![sql_call(insert, &[&fresh.as_slice()])],
             )
             .await?;
         let rows = self
@@ -229,7 +230,7 @@ impl PostgresStore {
 }
 
 /// Checks a database on a separate connection, before the store uses it.
-async fn examine(target: &Target) -> Result<Server, OpenError> {
+async fn examine(target: &PostgresTarget) -> Result<ServerInfo, PostgresOpenError> {
     let (client, driver) = target.connect().await?;
     #[expect(
         clippy::disallowed_methods,
@@ -277,24 +278,24 @@ impl Store for PostgresStore {
         filter: &Filter,
         depth: u32,
         at: &ReadAt,
-    ) -> Result<Found, StoreError> {
+    ) -> Result<CandidateSet, StoreError> {
         self.shared
             .gate
             .search(scope, probe, filter, depth, at)
             .await
     }
 
-    async fn around(
+    async fn neighbours(
         &self,
         scope: &Scope,
         ids: &[EntryId],
         reach: u32,
         at: &ReadAt,
-    ) -> Result<Vec<Around>, StoreError> {
+    ) -> Result<Vec<Neighbours>, StoreError> {
         self.shared.gate.around(scope, ids, reach, at).await
     }
 
-    async fn unembedded(
+    async fn entries_without_vector(
         &self,
         tenant: &TenantId,
         model: ModelId,
@@ -320,25 +321,30 @@ impl Store for PostgresStore {
         self.shared.gate.discard_vectors(tenant, keep, limit).await
     }
 
-    async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
+    async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<MemoryStats, StoreError> {
         self.shared.gate.stats(scope, at).await
     }
 
-    async fn scopes(
+    async fn memories(
         &self,
         tenant: &TenantId,
         actor: &Actor,
         after: Option<&MemoryRef>,
         limit: u32,
         at: &ReadAt,
-    ) -> Result<Vec<ScopeSummary>, StoreError> {
+    ) -> Result<Vec<MemorySummary>, StoreError> {
         self.shared
             .gate
             .scopes(tenant, actor, after, limit, at)
             .await
     }
 
-    async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError> {
+    async fn slot_history(
+        &self,
+        scope: &Scope,
+        slot: &str,
+        limit: u32,
+    ) -> Result<Vec<SlotAnswer>, StoreError> {
         self.shared.gate.slot(scope, slot, limit).await
     }
 
@@ -348,11 +354,11 @@ impl Store for PostgresStore {
         world: &WorldId,
         after: Option<&RuleId>,
         limit: u32,
-    ) -> Result<Vec<Rule>, StoreError> {
+    ) -> Result<Vec<WorldRule>, StoreError> {
         self.shared.gate.rules(tenant, world, after, limit).await
     }
 
-    async fn shadowed(
+    async fn restated_rule(
         &self,
         tenant: &TenantId,
         world: &WorldId,
@@ -361,7 +367,11 @@ impl Store for PostgresStore {
         self.shared.gate.shadowed(tenant, world, text).await
     }
 
-    async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError> {
+    async fn actions_of_entry(
+        &self,
+        scope: &Scope,
+        id: &EntryId,
+    ) -> Result<Vec<ActionLink>, StoreError> {
         self.shared.gate.links(scope, id).await
     }
 
@@ -370,20 +380,20 @@ impl Store for PostgresStore {
         tenant: &TenantId,
         after: Option<&(WorldId, RuleId)>,
         limit: u32,
-    ) -> Result<Vec<(WorldId, Rule)>, StoreError> {
+    ) -> Result<Vec<(WorldId, WorldRule)>, StoreError> {
         self.shared.gate.all_rules(tenant, after, limit).await
     }
 
-    async fn linked(
+    async fn entries_with_actions(
         &self,
         tenant: &TenantId,
         after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Vec<Linked>, StoreError> {
+    ) -> Result<Vec<EntryActions>, StoreError> {
         self.shared.gate.linked(tenant, after, limit).await
     }
 
-    async fn retention(
+    async fn retention_counts(
         &self,
         tenant: &TenantId,
         actor: &Actor,
@@ -392,13 +402,13 @@ impl Store for PostgresStore {
         self.shared.gate.retention(tenant, actor, memory_ref).await
     }
 
-    async fn faded(
+    async fn ended_statements(
         &self,
         tenant: &TenantId,
         before: Timestamp,
         after: Option<(Timestamp, RowCursor)>,
         limit: u32,
-    ) -> Result<Vec<Faded>, StoreError> {
+    ) -> Result<Vec<EndedStatement>, StoreError> {
         self.shared.gate.faded(tenant, before, after, limit).await
     }
 
@@ -425,7 +435,7 @@ impl Store for PostgresStore {
         self.shared.gate.snapshots(tenant).await
     }
 
-    async fn ended(
+    async fn erasable_entries(
         &self,
         tenant: &TenantId,
         limit: u32,
@@ -433,17 +443,17 @@ impl Store for PostgresStore {
         self.shared.gate.ended(tenant, limit).await
     }
 
-    async fn stale(
+    async fn entries_to_rescan(
         &self,
         tenant: &TenantId,
         scan: u64,
         after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Stale, StoreError> {
+    ) -> Result<RescanPage, StoreError> {
         self.shared.gate.stale(tenant, scan, after, limit).await
     }
 
-    async fn unsigned(
+    async fn entries_without_signature(
         &self,
         scope: &Scope,
         after: Option<RowCursor>,
@@ -457,7 +467,7 @@ impl Store for PostgresStore {
         scope: &Scope,
         after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Vec<Signed>, StoreError> {
+    ) -> Result<Vec<StoredSignature>, StoreError> {
         self.shared.gate.signatures(scope, after, limit).await
     }
 
@@ -473,11 +483,15 @@ impl Store for PostgresStore {
         self.shared.gate.lineage(scope, id).await
     }
 
-    async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
+    async fn trace_subject(
+        &self,
+        tenant: &TenantId,
+        subject: &Subject,
+    ) -> Result<SubjectTrace, StoreError> {
         self.shared.gate.trace(tenant, subject).await
     }
 
-    async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {
+    async fn head(&self, tenant: &TenantId) -> Result<TenantHead, StoreError> {
         self.shared.gate.head(tenant).await
     }
 
@@ -491,11 +505,11 @@ impl Store for PostgresStore {
         self.shared.gate.record(tenant, kind, key).await
     }
 
-    async fn tied(
+    async fn records_by(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
-        tie: &Tie,
+        tie: &RecordLookup,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
         refuse_inert(kind)?;
@@ -517,14 +531,17 @@ impl Store for PostgresStore {
             .await
     }
 
-    async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError> {
+    async fn watch_commits(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<watch::Receiver<Revision>, StoreError> {
         let handle = self.shared.tenant(tenant);
         let receiver = handle.watch();
-        handle.rang(self.shared.gate.head(tenant).await?.revision);
+        handle.publish(self.shared.gate.head(tenant).await?.revision);
         Ok(receiver)
     }
 
-    async fn expired(
+    async fn expired_entries(
         &self,
         tenant: &TenantId,
         at: Timestamp,
@@ -533,7 +550,11 @@ impl Store for PostgresStore {
         self.shared.gate.expired(tenant, at, limit).await
     }
 
-    async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
+    async fn tenants_with_work(
+        &self,
+        work: DueWork,
+        at: Timestamp,
+    ) -> Result<Vec<TenantId>, StoreError> {
         self.shared.gate.due(work, at).await
     }
 
@@ -552,11 +573,11 @@ impl Store for PostgresStore {
         self.shared.gate.verify(tenant).await
     }
 
-    async fn unhashed(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+    async fn count_rows_without_hash(&self, tenant: &TenantId) -> Result<u64, StoreError> {
         self.shared.gate.unhashed(tenant).await
     }
 
-    async fn claim(
+    async fn acquire_lease(
         &self,
         tenant: &TenantId,
         pass: &'static str,
@@ -567,11 +588,11 @@ impl Store for PostgresStore {
         self.shared.gate.claim(tenant, pass, holder, for_ms).await
     }
 
-    async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
+    async fn release_lease(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
         self.shared.gate.release(tenant, fence).await
     }
 
-    fn wake(&self) -> watch::Receiver<u64> {
+    fn watch_work(&self) -> watch::Receiver<u64> {
         self.shared.wake.subscribe()
     }
 
@@ -583,7 +604,7 @@ impl Store for PostgresStore {
         }
     }
 
-    async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
+    async fn commit(&self, batch: Batch) -> Result<CommitResult, StoreError> {
         group::commit(&self.shared, batch).await
     }
 }
@@ -591,7 +612,7 @@ impl Store for PostgresStore {
 /// The gate runs these as the reviewer's role, the only one that may read the table.
 #[async_trait]
 impl Review for PostgresStore {
-    async fn inert(
+    async fn review_record(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
@@ -600,7 +621,7 @@ impl Review for PostgresStore {
         self.shared.gate.record(tenant, kind, key).await
     }
 
-    async fn inert_list(
+    async fn review_records(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
@@ -614,7 +635,7 @@ impl Review for PostgresStore {
             .await
     }
 
-    async fn inert_due(
+    async fn due_review_records(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
@@ -623,7 +644,12 @@ impl Review for PostgresStore {
     ) -> Result<Vec<Record>, StoreError> {
         self.shared
             .gate
-            .tied(tenant, kind, &Tie::Due { until, after: None }, limit)
+            .tied(
+                tenant,
+                kind,
+                &RecordLookup::Due { until, after: None },
+                limit,
+            )
             .await
     }
 }

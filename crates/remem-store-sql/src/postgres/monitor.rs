@@ -6,10 +6,10 @@
 //! writing transaction would make all commits of the whole server queue for one lock. They carry
 //! names and numbers only, and are hints: every waiter also checks by itself every second.
 
-use super::connect::{Driver, Target};
-use super::error::{DatabaseError, failed, unavailable};
+use super::connect::{Driver, PostgresTarget};
+use super::error::{DatabaseError, store_error, unavailable};
 use super::health::Health;
-use super::shared::Shared;
+use super::shared::NodeState;
 use remem_core::sabotage;
 use remem_store::StoreError;
 use std::convert::Infallible;
@@ -26,19 +26,23 @@ const COMMITS: &str = "remem_commit";
 /// The channel on which changes of tenants and keys are announced.
 pub(super) const DIRECTORY: &str = "remem_directory";
 /// The time between two probes.
-const BEAT: Duration = Duration::from_millis(250);
+const PROBE_INTERVAL: Duration = Duration::from_millis(250);
 /// An answer that takes longer than this is late.
 const LATE_AFTER: Duration = Duration::from_millis(500);
 /// A database that is silent for this long is down. A shorter stall, for example of a machine that
 /// is busy, is not worth refusing requests that could wait it out.
 const DOWN_AFTER: Duration = Duration::from_secs(5);
 /// The time for which commits are collected before they are announced.
-const GATHER: Duration = Duration::from_millis(3);
+const COLLECT_FOR: Duration = Duration::from_millis(3);
 /// The pause before another attempt to connect.
-const AGAIN: Duration = Duration::from_millis(100);
+const RECONNECT_AFTER: Duration = Duration::from_millis(100);
 
 /// Watches the database until the task is aborted; reconnects after each failure.
-pub(super) async fn watch(shared: Arc<Shared>, target: Target, local_ms: fn() -> i64) {
+pub(super) async fn watch_database(
+    shared: Arc<NodeState>,
+    target: PostgresTarget,
+    local_ms: fn() -> i64,
+) {
     loop {
         match target.connect().await {
             Ok(connection) => {
@@ -53,32 +57,32 @@ pub(super) async fn watch(shared: Arc<Shared>, target: Target, local_ms: fn() ->
         }
         // Notifications may have been missed meanwhile, so the directory has to be read again.
         shared.directory_version.fetch_add(1, Ordering::SeqCst);
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(RECONNECT_AFTER).await;
     }
 }
 
 /// Reports that the database does not answer as it should; logs it the first time.
-fn report(shared: &Shared, health: Health, error: &StoreError) {
+fn report(shared: &NodeState, health: Health, error: &StoreError) {
     if shared.health().set(health) == Health::Answering {
         tracing::warn!(%error, "the database does not answer; trying again");
     }
 }
 
 /// Waits for the answer to a request, and reports when it is late and when the database is down.
-async fn answered<T>(
-    shared: &Shared,
+async fn with_deadlines<T>(
+    shared: &NodeState,
     request: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, StoreError> {
     tokio::pin!(request);
     if let Ok(answer) = tokio::time::timeout(LATE_AFTER, &mut request).await {
-        return answer.map_err(failed);
+        return answer.map_err(store_error);
     }
     let late = unavailable(DatabaseError::Deadline);
     if shared.health().is_answering() {
         report(shared, Health::Late, &late);
     }
     if let Ok(answer) = tokio::time::timeout(DOWN_AFTER - LATE_AFTER, request).await {
-        return answer.map_err(failed);
+        return answer.map_err(store_error);
     }
     report(shared, Health::Down, &late);
     Err(late)
@@ -86,7 +90,7 @@ async fn answered<T>(
 
 /// Watches over one connection until it fails.
 async fn watch_once(
-    shared: &Shared,
+    shared: &NodeState,
     (client, driver): (Client, Driver),
     local_ms: fn() -> i64,
 ) -> Result<Infallible, StoreError> {
@@ -101,20 +105,20 @@ async fn watch_once(
     let listen = format!(
         "SET synchronous_commit = off; SET statement_timeout = '5s'; LISTEN {COMMITS}; LISTEN {DIRECTORY}"
     );
-    answered(shared, client.batch_execute(&listen)).await?;
-    let notify = answered(shared, client.prepare("SELECT pg_notify($1, $2)")).await?;
+    with_deadlines(shared, client.batch_execute(&listen)).await?;
+    let notify = with_deadlines(shared, client.prepare("SELECT pg_notify($1, $2)")).await?;
     let time = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-    let time = answered(shared, client.prepare(time)).await?;
+    let time = with_deadlines(shared, client.prepare(time)).await?;
     loop {
-        beat(shared, &client, &time, local_ms).await?;
-        let next = tokio::time::sleep(BEAT);
+        probe(shared, &client, &time, local_ms).await?;
+        let next = tokio::time::sleep(PROBE_INTERVAL);
         tokio::pin!(next);
         loop {
             tokio::select! {
                 () = &mut next => break,
-                () = shared.posted.notified() => send(shared, &client, &notify).await?,
+                () = shared.outbox_filled.notified() => send_notifications(shared, &client, &notify).await?,
                 notification_or_end = notified.recv() => match notification_or_end {
-                    Some(notification) => hear(shared, &notification),
+                    Some(notification) => receive(shared, &notification),
                     None => return Err(unavailable(DatabaseError::Connection("closed".to_owned()))),
                 },
             }
@@ -142,15 +146,15 @@ async fn drive(mut driver: Driver, notify: mpsc::UnboundedSender<Notification>) 
 }
 
 /// Reads the database's time, which also shows that it answers.
-async fn beat(
-    shared: &Shared,
+async fn probe(
+    shared: &NodeState,
     client: &Client,
     time: &Statement,
     local_ms: fn() -> i64,
 ) -> Result<(), StoreError> {
     let before = local_ms();
-    let row = answered(shared, client.query_one(time, &[])).await?;
-    let database: i64 = row.try_get(0).map_err(failed)?;
+    let row = with_deadlines(shared, client.query_one(time, &[])).await?;
+    let database: i64 = row.try_get(0).map_err(store_error)?;
     let after = local_ms();
     // It is unknown when on its way a late answer was made, so the clock is not set by it.
     if u128::try_from(after - before).is_ok_and(|took| took <= LATE_AFTER.as_millis()) {
@@ -164,17 +168,21 @@ async fn beat(
 }
 
 /// Sends the announcements of this node's commits; those within a few milliseconds go together.
-async fn send(shared: &Shared, client: &Client, notify: &Statement) -> Result<(), StoreError> {
-    tokio::time::sleep(GATHER).await;
+async fn send_notifications(
+    shared: &NodeState,
+    client: &Client,
+    notify: &Statement,
+) -> Result<(), StoreError> {
+    tokio::time::sleep(COLLECT_FOR).await;
     for payload in shared.take_outbox() {
         let params: [&(dyn ToSql + Sync); 2] = [&COMMITS, &payload];
-        answered(shared, client.execute(notify, &params)).await?;
+        with_deadlines(shared, client.execute(notify, &params)).await?;
     }
     Ok(())
 }
 
 /// Handles a notification of another node.
-fn hear(shared: &Shared, notification: &Notification) {
+fn receive(shared: &NodeState, notification: &Notification) {
     match notification.channel() {
         COMMITS => sabotage!(
             "postgres-nodes-do-not-hear-of-each-other",

@@ -7,8 +7,8 @@
 //! selective filter, would get fewer rows than there are: when a walk has ended too early, the
 //! search is repeated without it. So other tenants can cost time, and never an answer.
 
-use super::rows::{Param, Statement};
-use super::search::{Question, push_seen};
+use super::rows::{Param, StatementBuilder};
+use super::search::{SearchQuery, push_visible_rows};
 use remem_core::sabotage;
 use remem_core::{Embedding, Tier, Typology};
 use remem_store::Filter;
@@ -17,41 +17,41 @@ use remem_store::Filter;
 const INDEXED_DIMENSIONS: usize = 384;
 
 /// A kind of entry: there is an index for each.
-pub(super) type Kind = (Tier, Typology);
+pub(super) type EntryKind = (Tier, Typology);
 
 /// All kinds that entries can have.
-pub(super) fn kinds() -> impl Iterator<Item = Kind> {
+pub(super) fn kinds() -> impl Iterator<Item = EntryKind> {
     let all = Tier::ALL
         .into_iter()
         .flat_map(|tier| Typology::ALL.map(|typology| (tier, typology)));
-    all.filter(|(tier, typology)| tier.produces(*typology))
+    all.filter(|(tier, typology)| tier.allows(*typology))
 }
 
 /// The vector of a query, with the plan to find its nearest neighbours.
-pub(super) struct Near<'a> {
+pub(super) struct VectorQuery<'a> {
     pub model: i64,
     pub vector: &'a Embedding,
     text: String,
-    way: Way,
+    plan: VectorPlan,
 }
 
 /// The plans to find the nearest vectors.
-enum Way {
+enum VectorPlan {
     /// All vectors of the memory are compared.
     All,
     /// The entries that match the filter are found first, and their vectors compared.
-    Left,
+    Filtered,
     /// Kind by kind: along its index (`true`), or all of the kind compared.
-    Kinds(Vec<(Kind, bool)>),
+    ByKind(Vec<(EntryKind, bool)>),
 }
 
-impl<'a> Near<'a> {
-    pub fn new(model: i64, vector: &'a Embedding) -> Near<'a> {
-        Near {
+impl<'a> VectorQuery<'a> {
+    pub fn new(model: i64, vector: &'a Embedding) -> VectorQuery<'a> {
+        VectorQuery {
             model,
             vector,
-            text: as_text(vector),
-            way: Way::All,
+            text: to_pgvector_text(vector),
+            plan: VectorPlan::All,
         }
     }
 
@@ -61,17 +61,17 @@ impl<'a> Near<'a> {
     }
 
     /// Whether the plan walks along an index.
-    pub fn is_along(&self) -> bool {
-        matches!(&self.way, Way::Kinds(kinds) if kinds.iter().any(|(_, along)| *along))
+    pub fn uses_index(&self) -> bool {
+        matches!(&self.plan, VectorPlan::ByKind(kinds) if kinds.iter().any(|(_, along)| *along))
     }
 
     /// Chooses the plan for a memory that has many entries of these kinds.
-    pub fn choose(&mut self, many: &[Kind], filter: &Filter) {
-        let wanted = |kind: &Kind| {
+    pub fn choose_plan(&mut self, many: &[EntryKind], filter: &Filter) {
+        let wanted = |kind: &EntryKind| {
             filter.tier.is_none_or(|t| t == kind.0) && filter.typology.is_none_or(|t| t == kind.1)
         };
         let by_kind = || {
-            Way::Kinds(
+            VectorPlan::ByKind(
                 kinds()
                     .filter(|kind| {
                         sabotage!(
@@ -84,22 +84,26 @@ impl<'a> Near<'a> {
                     .collect(),
             )
         };
-        self.way = if many.is_empty() { Way::All } else { by_kind() };
+        self.plan = if many.is_empty() {
+            VectorPlan::All
+        } else {
+            by_kind()
+        };
     }
 
     /// Chooses the plan for a filter that few entries match.
-    pub fn choose_left(&mut self) {
-        self.way = sabotage!(
+    pub fn choose_filtered(&mut self) {
+        self.plan = sabotage!(
             "a-filter-that-leaves-little-costs-the-whole-memory",
-            Way::Left,
-            Way::All
+            VectorPlan::Filtered,
+            VectorPlan::All
         );
     }
 
     /// Whether a walk ended before `depth` rows of its kind were found; if so, the next plan is
     /// chosen.
-    pub fn fell_short(&mut self, found: &[Kind], filter: &Filter, depth: u32) -> bool {
-        let Way::Kinds(kinds) = &mut self.way else {
+    pub fn replan_if_short(&mut self, found: &[EntryKind], filter: &Filter, depth: u32) -> bool {
+        let VectorPlan::ByKind(kinds) = &mut self.plan else {
             return false;
         };
         let mut short = false;
@@ -107,25 +111,25 @@ impl<'a> Near<'a> {
             *along = found.iter().filter(|found| *found == kind).count() >= depth as usize;
             short |= sabotage!("others-in-an-index-take-answers-away", !*along, false);
         }
-        if short && narrows(filter) {
-            self.way = sabotage!(
+        if short && has_other_conditions(filter) {
+            self.plan = sabotage!(
                 "a-filter-that-leaves-little-costs-the-whole-memory",
-                Way::Left,
-                Way::All
+                VectorPlan::Filtered,
+                VectorPlan::All
             );
         }
         short
     }
 
     /// Adds the query of the nearest rows.
-    pub fn push(&'a self, statement: &mut Statement<'a>, query: &Question<'a>) {
-        let kinds = match &self.way {
-            Way::All => return self.push_all(statement, query, ""),
-            Way::Left => return self.push_left(statement, query),
-            Way::Kinds(kinds) if kinds.is_empty() => {
+    pub fn push(&'a self, statement: &mut StatementBuilder<'a>, query: &SearchQuery<'a>) {
+        let kinds = match &self.plan {
+            VectorPlan::All => return self.push_all(statement, query, ""),
+            VectorPlan::Filtered => return self.push_filtered(statement, query),
+            VectorPlan::ByKind(kinds) if kinds.is_empty() => {
                 return statement.push("SELECT row_id FROM lexical", []);
             }
-            Way::Kinds(kinds) => kinds,
+            VectorPlan::ByKind(kinds) => kinds,
         };
         let mut separator = "(";
         for ((tier, typology), along) in kinds {
@@ -142,11 +146,11 @@ impl<'a> Near<'a> {
                 )
             );
             match along {
-                true => self.push_along(statement, query, &of_kind),
+                true => self.push_index_walk(statement, query, &of_kind),
                 false => sabotage!(
                     "few-of-a-kind-are-looked-for-among-those-of-all",
                     self.push_all(statement, query, &of_kind),
-                    self.push_along(statement, query, &of_kind)
+                    self.push_index_walk(statement, query, &of_kind)
                 ),
             }
             separator = ") UNION ALL (";
@@ -155,9 +159,14 @@ impl<'a> Near<'a> {
     }
 
     /// Compares all vectors in order of distance, until there are enough visible rows.
-    fn push_all(&'a self, statement: &mut Statement<'a>, query: &Question<'a>, of_kind: &str) {
+    fn push_all(
+        &'a self,
+        statement: &mut StatementBuilder<'a>,
+        query: &SearchQuery<'a>,
+        of_kind: &str,
+    ) {
         statement.push("SELECT n.row_id FROM (SELECT v.row_id, ", []);
-        self.push_far(statement);
+        self.push_distance(statement);
         let key = [
             Param::Text(query.scope.tenant.as_str()),
             Param::Number(self.model),
@@ -172,7 +181,7 @@ impl<'a> Near<'a> {
              CROSS JOIN LATERAL ("
         ));
         statement.push(&of_memory, key);
-        push_seen(statement, query, " AND e.row_id = n.row_id");
+        push_visible_rows(statement, query, " AND e.row_id = n.row_id");
         statement.push(
             ") e ORDER BY n.far, n.row_id DESC LIMIT ?",
             [Param::Number(query.depth.into())],
@@ -180,11 +189,11 @@ impl<'a> Near<'a> {
     }
 
     /// Compares the vectors of the entries that match the filter.
-    fn push_left(&'a self, statement: &mut Statement<'a>, query: &Question<'a>) {
+    fn push_filtered(&'a self, statement: &mut StatementBuilder<'a>, query: &SearchQuery<'a>) {
         statement.push("SELECT e.row_id FROM (", []);
-        push_seen(statement, query, "");
+        push_visible_rows(statement, query, "");
         statement.push(") e CROSS JOIN LATERAL (SELECT ", []);
-        self.push_far(statement);
+        self.push_distance(statement);
         let key = [
             Param::Text(query.scope.tenant.as_str()),
             Param::Number(self.model),
@@ -197,7 +206,7 @@ impl<'a> Near<'a> {
     }
 
     /// Adds the distance of a vector, in a form that no index supports.
-    fn push_far(&'a self, statement: &mut Statement<'a>) {
+    fn push_distance(&'a self, statement: &mut StatementBuilder<'a>) {
         let sql = format!(
             "v.direction OPERATOR(public.<=>) ?::text::public.halfvec({})",
             self.vector.components().len()
@@ -206,12 +215,17 @@ impl<'a> Near<'a> {
     }
 
     /// Walks along the index of a kind.
-    fn push_along(&'a self, statement: &mut Statement<'a>, query: &Question<'a>, of_kind: &str) {
+    fn push_index_walk(
+        &'a self,
+        statement: &mut StatementBuilder<'a>,
+        query: &SearchQuery<'a>,
+        of_kind: &str,
+    ) {
         statement.push(
             "SELECT v.row_id FROM remem.vector v CROSS JOIN LATERAL (",
             [],
         );
-        push_seen(statement, query, " AND e.row_id = v.row_id");
+        push_visible_rows(statement, query, " AND e.row_id = v.row_id");
         // On one level with its limit, or the planner would assume that all rows are needed.
         let order = format!(
             ") e WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.model = ?{of_kind}
@@ -230,27 +244,27 @@ impl<'a> Near<'a> {
 }
 
 /// Whether a filter has conditions other than on tier and kind.
-pub(super) fn narrows(filter: &Filter) -> bool {
+pub(super) fn has_other_conditions(filter: &Filter) -> bool {
     let timed = filter.created_from.is_some() || filter.created_to.is_some();
     timed || !filter.tags.is_empty() || filter.session.is_some() || filter.interaction.is_some()
 }
 
 /// The statement that returns a row if more than `than` entries are visible and match the filter.
-pub(super) fn leaves_more<'a>(query: &Question<'a>, than: i64) -> Statement<'a> {
+pub(super) fn more_than_statement<'a>(query: &SearchQuery<'a>, than: i64) -> StatementBuilder<'a> {
     let tenant = Param::Text(query.scope.tenant.as_str());
     let name = Param::Text(query.scope.memory_ref.as_str());
-    let mut statement = Statement::new("");
+    let mut statement = StatementBuilder::new("");
     statement.push(
         "WITH s AS MATERIALIZED (SELECT scope_id FROM remem.scope WHERE tenant_id = ? AND memory_ref = ?) SELECT 1 FROM (",
         [tenant, name],
     );
-    push_seen(&mut statement, query, "");
+    push_visible_rows(&mut statement, query, "");
     statement.push(") e OFFSET ? LIMIT 1", [Param::Number(than)]);
     statement
 }
 
 /// A vector in the text form that pgvector reads.
-pub(super) fn as_text(direction: &Embedding) -> String {
+pub(super) fn to_pgvector_text(direction: &Embedding) -> String {
     let numbers: Vec<String> = direction
         .components()
         .iter()

@@ -1,21 +1,25 @@
 //! Queries: get, list, statistics, memories, events, clocks. Each is one statement, so each sees
 //! one commit.
 
-use super::gate::{Gate, Identity, Role, call};
-use super::rows::{ENTRY_COLUMNS, Param, Part, Statement, entry, get, get_bytes, get_u64};
+use super::gate::{Gate, Identity, Role, sql_call};
+use super::rows::{
+    ENTRY_COLUMNS, Param, StatementBuilder, VisiblePart, get, get_bytes, get_u64, read_entry,
+};
 use crate::stored::content_hash;
 use remem_core::{
     Actor, Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq,
     TenantId, Timestamp,
 };
-use remem_store::{Filter, Head, Page, ReadAt, ScopeStats, ScopeSummary, Snapshot, StoreError};
+use remem_store::{
+    Filter, MemoryStats, MemorySummary, Page, ReadAt, Snapshot, StoreError, TenantHead,
+};
 use tokio_postgres::Row;
 
 impl Gate {
-    async fn ask(
+    async fn query(
         &self,
         who: Identity<'_>,
-        statement: &Statement<'_>,
+        statement: &StatementBuilder<'_>,
     ) -> Result<Vec<Row>, StoreError> {
         self.read(Role::App, who, &statement.sql, &statement.params())
             .await
@@ -28,14 +32,14 @@ impl Gate {
         at: &ReadAt,
     ) -> Result<Option<Entry>, StoreError> {
         let hash = content_hash(id.as_str().as_bytes());
-        let mut statement = one_memory(&format!("SELECT {ENTRY_COLUMNS}"), scope, at);
+        let mut statement = live_entries_statement(&format!("SELECT {ENTRY_COLUMNS}"), scope, at);
         statement.push(
             " AND e.id_hash = ? AND e.id = ?",
             [Param::Bytes(&hash), Param::Text(id.as_str())],
         );
-        let rows = self.ask(Identity::of(scope), &statement).await?;
+        let rows = self.query(Identity::of_scope(scope), &statement).await?;
         rows.first()
-            .map(|row| entry(row, &scope.memory_ref))
+            .map(|row| read_entry(row, &scope.memory_ref))
             .transpose()
     }
 
@@ -46,25 +50,28 @@ impl Gate {
         page: &Page,
         at: &ReadAt,
     ) -> Result<Vec<Entry>, StoreError> {
-        let statement = list(scope, filter, page, at);
-        let call = call(&statement.sql, &statement.params());
+        let statement = list_statement(scope, filter, page, at);
+        let call = sql_call(&statement.sql, &statement.params());
         let rows = self
-            .read_in_order(Role::App, Identity::of(scope), call)
+            .read_in_order(Role::App, Identity::of_scope(scope), call)
             .await?;
         rows.iter()
-            .map(|row| entry(row, &scope.memory_ref))
+            .map(|row| read_entry(row, &scope.memory_ref))
             .collect()
     }
 
-    pub async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
+    pub async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<MemoryStats, StoreError> {
         let columns = "SELECT count(*), coalesce(sum(octet_length(e.content)), 0)::bigint, min(e.created_at), max(e.created_at), count(e.expires_at)";
         let rows = self
-            .ask(Identity::of(scope), &one_memory(columns, scope, at))
+            .query(
+                Identity::of_scope(scope),
+                &live_entries_statement(columns, scope, at),
+            )
             .await?;
         let Some(row) = rows.first() else {
-            return Ok(ScopeStats::default());
+            return Ok(MemoryStats::default());
         };
-        Ok(ScopeStats {
+        Ok(MemoryStats {
             entries: get_u64(row, 0)?,
             content_bytes: get_u64(row, 1)?,
             oldest: get::<Option<i64>>(row, 2)?.map(Timestamp),
@@ -80,22 +87,23 @@ impl Gate {
         after: Option<&MemoryRef>,
         limit: u32,
         at: &ReadAt,
-    ) -> Result<Vec<ScopeSummary>, StoreError> {
-        let mut statement =
-            Statement::new("SELECT s.memory_ref, (SELECT count(*) FROM remem.entry e WHERE ");
-        statement.push_live(tenant.as_str(), "s.scope_id", at);
+    ) -> Result<Vec<MemorySummary>, StoreError> {
+        let mut statement = StatementBuilder::new(
+            "SELECT s.memory_ref, (SELECT count(*) FROM remem.entry e WHERE ",
+        );
+        statement.push_visible(tenant.as_str(), "s.scope_id", at);
         statement.push(
             ") FROM remem.scope s WHERE s.tenant_id = ? AND s.memory_ref > ? ORDER BY s.memory_ref LIMIT ?",
             [Param::Text(tenant.as_str()), Param::Text(after.map_or("", MemoryRef::as_str)), Param::Number(limit.into())],
         );
         let rows = self
-            .ask(Identity::acting(tenant, actor), &statement)
+            .query(Identity::as_actor(tenant, actor), &statement)
             .await?;
         rows.iter()
             .map(|row| {
                 let memory_ref = MemoryRef::parse(get(row, 0)?)
                     .ok_or(StoreError::Damaged("a memory has a malformed name"))?;
-                Ok(ScopeSummary {
+                Ok(MemorySummary {
                     memory_ref,
                     entries: get_u64(row, 1)?,
                 })
@@ -103,7 +111,7 @@ impl Gate {
             .collect()
     }
 
-    pub async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {
+    pub async fn head(&self, tenant: &TenantId) -> Result<TenantHead, StoreError> {
         let sql = "SELECT revision, seq, at FROM remem.tenant_clock WHERE tenant_id = $1";
         let rows = self
             .read(
@@ -114,9 +122,9 @@ impl Gate {
             )
             .await?;
         let Some(row) = rows.first() else {
-            return Ok(Head::default());
+            return Ok(TenantHead::default());
         };
-        Ok(Head {
+        Ok(TenantHead {
             revision: Revision(get_u64(row, 0)?),
             seq: Seq(get_u64(row, 1)?),
             at: Timestamp(get(row, 2)?),
@@ -153,7 +161,7 @@ impl Gate {
         let run = run.as_str();
         let limit = i64::from(limit);
         let from = from.cast_signed();
-        let statement = call(RUN_EVENTS, &[&name, &run, &from, &limit]);
+        let statement = sql_call(RUN_EVENTS, &[&name, &run, &from, &limit]);
         let rows = self
             .read_in_order(Role::App, Identity::tenant(tenant), statement)
             .await?;
@@ -218,16 +226,20 @@ const ONE_SCOPE: &str =
     "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
 
 /// Selects `columns` of the live entries `e` of one memory.
-fn one_memory<'a>(columns: &str, scope: &'a Scope, at: &'a ReadAt) -> Statement<'a> {
-    let mut statement = of_memory(columns, scope);
+fn live_entries_statement<'a>(
+    columns: &str,
+    scope: &'a Scope,
+    at: &'a ReadAt,
+) -> StatementBuilder<'a> {
+    let mut statement = memory_statement(columns, scope);
     statement.push(" FROM remem.entry e WHERE ", []);
-    statement.push_live(scope.tenant.as_str(), ONE_SCOPE, at);
+    statement.push_visible(scope.tenant.as_str(), ONE_SCOPE, at);
     statement
 }
 
 /// Begins a statement whose first two parameters are the tenant and the memory.
-fn of_memory<'a>(columns: &str, scope: &'a Scope) -> Statement<'a> {
-    let mut statement = Statement::new(columns);
+fn memory_statement<'a>(columns: &str, scope: &'a Scope) -> StatementBuilder<'a> {
+    let mut statement = StatementBuilder::new(columns);
     statement.params.extend([
         Param::Text(scope.tenant.as_str()),
         Param::Text(scope.memory_ref.as_str()),
@@ -237,16 +249,35 @@ fn of_memory<'a>(columns: &str, scope: &'a Scope) -> Statement<'a> {
 
 /// Lists a page of entries, newest first. A snapshot is read in two parts, each in the order of its
 /// own index: the entries that are still current, and those that were removed since.
-fn list<'a>(scope: &'a Scope, filter: &'a Filter, page: &'a Page, at: &'a ReadAt) -> Statement<'a> {
+fn list_statement<'a>(
+    scope: &'a Scope,
+    filter: &'a Filter,
+    page: &'a Page,
+    at: &'a ReadAt,
+) -> StatementBuilder<'a> {
     let (ReadAt::Snapshot { .. } | ReadAt::AsOf { .. }) = at else {
-        let mut statement = of_memory("", scope);
-        push_list(&mut statement, scope, filter, page, at, Part::There);
+        let mut statement = memory_statement("", scope);
+        push_list(
+            &mut statement,
+            scope,
+            filter,
+            page,
+            at,
+            VisiblePart::Current,
+        );
         return statement;
     };
-    let mut statement = of_memory("SELECT * FROM ((", scope);
-    push_list(&mut statement, scope, filter, page, at, Part::There);
+    let mut statement = memory_statement("SELECT * FROM ((", scope);
+    push_list(
+        &mut statement,
+        scope,
+        filter,
+        page,
+        at,
+        VisiblePart::Current,
+    );
     statement.push(") UNION ALL (", []);
-    push_list(&mut statement, scope, filter, page, at, Part::Ended);
+    push_list(&mut statement, scope, filter, page, at, VisiblePart::Ended);
     statement.push(
         ")) e ORDER BY e.created_at DESC, e.id DESC LIMIT ?",
         [Param::Number(page.limit.into())],
@@ -255,21 +286,21 @@ fn list<'a>(scope: &'a Scope, filter: &'a Filter, page: &'a Page, at: &'a ReadAt
 }
 
 fn push_list<'a>(
-    statement: &mut Statement<'a>,
+    statement: &mut StatementBuilder<'a>,
     scope: &'a Scope,
     filter: &'a Filter,
     page: &'a Page,
     at: &'a ReadAt,
-    part: Part,
+    part: VisiblePart,
 ) {
     let tenant = scope.tenant.as_str();
     statement.push(&format!("SELECT {ENTRY_COLUMNS} FROM "), []);
     // With a tag, walk the tag's own index in order and fetch each entry. Removed entries are few:
     // they are looked at one by one.
     let (created_at, head) = match filter.tags.split_first() {
-        _ if part == Part::Ended => {
+        _ if part == VisiblePart::Ended => {
             statement.push("remem.entry e WHERE ", []);
-            statement.push_part(tenant, ONE_SCOPE, at, part);
+            statement.push_visible_part(tenant, ONE_SCOPE, at, part);
             // OFFSET 0 keeps PostgreSQL from walking all entries with the tag instead.
             filter
                 .tags
@@ -282,7 +313,7 @@ fn push_list<'a>(
                 "remem.entry_tag g JOIN remem.entry e ON e.row_id = g.row_id AND ",
                 [],
             );
-            statement.push_part(tenant, ONE_SCOPE, at, part);
+            statement.push_visible_part(tenant, ONE_SCOPE, at, part);
             statement.push(
                 &format!(" WHERE g.tenant_id = ? AND g.scope_id = {ONE_SCOPE} AND g.tag = ?"),
                 [Param::Text(tenant), Param::Text(first)],
@@ -292,12 +323,12 @@ fn push_list<'a>(
         }
         None => {
             statement.push("remem.entry e WHERE ", []);
-            statement.push_part(tenant, ONE_SCOPE, at, part);
+            statement.push_visible_part(tenant, ONE_SCOPE, at, part);
             ("e.created_at", "left(e.id, 100)")
         }
     };
     push_created(statement, filter, created_at);
-    push_cell(statement, filter);
+    push_attributes(statement, filter);
     if let Some(after) = &page.after {
         let at = after.created_at.0;
         let id = after.id.as_str();
@@ -315,7 +346,7 @@ fn push_list<'a>(
 }
 
 /// Adds the condition that `e` has each of these tags.
-pub(super) fn push_tags<'a>(statement: &mut Statement<'a>, tags: &'a [String]) {
+pub(super) fn push_tags<'a>(statement: &mut StatementBuilder<'a>, tags: &'a [String]) {
     tags.iter()
         .for_each(|tag| statement.push(&has_tag(""), [Param::Text(tag)]));
 }
@@ -328,7 +359,7 @@ fn has_tag(fence: &str) -> String {
 }
 
 /// Adds the conditions on tier, kind, session, chat thread and trust of `e`.
-pub(super) fn push_cell<'a>(statement: &mut Statement<'a>, filter: &'a Filter) {
+pub(super) fn push_attributes<'a>(statement: &mut StatementBuilder<'a>, filter: &'a Filter) {
     if let Some(names) = filter.trust_names() {
         statement.push(&format!(" AND e.trust IN ({names})"), []);
     }
@@ -355,7 +386,11 @@ pub(super) fn push_cell<'a>(statement: &mut Statement<'a>, filter: &'a Filter) {
     }
 }
 
-pub(super) fn push_created<'a>(statement: &mut Statement<'a>, filter: &'a Filter, column: &str) {
+pub(super) fn push_created<'a>(
+    statement: &mut StatementBuilder<'a>,
+    filter: &'a Filter,
+    column: &str,
+) {
     if let Some(from) = filter.created_from {
         statement.push(&format!(" AND {column} >= ?"), [Param::Number(from.0)]);
     }

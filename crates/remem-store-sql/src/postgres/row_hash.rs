@@ -2,14 +2,14 @@
 //! were written before rows had one. The functions and triggers that make them are in the
 //! migrations `row_hash`.
 
-use super::connect::Target;
-use super::error::failed;
-use super::gate::{Call, Failed, Gate, Identity, Role, Transaction, call};
+use super::connect::PostgresTarget;
+use super::error::store_error;
+use super::gate::{Gate, Identity, Role, SqlCall, Transaction, TripError, sql_call};
 use super::rows::get;
 use super::schema::SchemaError;
-use crate::row_hash::{FILL_ROWS, Hashed, POSTGRES, POSTGRES_HOST};
+use crate::row_hash::{BACKFILL_ROWS, HashedTable, POSTGRES, POSTGRES_HOST};
 use remem_core::{TenantId, sabotage};
-use remem_store::{Damages, StoreError};
+use remem_store::{DamageReport, StoreError};
 use std::collections::BTreeSet;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
@@ -21,7 +21,7 @@ const BEGIN: &str =
 
 /// The progress of the backfill, reported after every page.
 #[derive(Clone, Debug)]
-pub struct Filling {
+pub struct BackfillProgress {
     /// The table in progress.
     pub table: &'static str,
     /// The number of rows that got their hash so far, in all tables.
@@ -29,7 +29,7 @@ pub struct Filling {
 }
 
 /// The type of a column of a key.
-fn type_of(column: &str, table: &str) -> &'static str {
+fn key_column_type(column: &str, table: &str) -> &'static str {
     match (table, column) {
         (_, "scope_id" | "row_id" | "model" | "source_scope" | "source_row") => "bigint",
         ("idempotency", "key") | (_, "subject") => "bytea",
@@ -40,18 +40,18 @@ fn type_of(column: &str, table: &str) -> &'static str {
 
 /// The rows of a table, page by page in the order of their keys: those of a tenant, or all rows of
 /// a table that belongs to no tenant.
-struct Pages<'a> {
-    hashed: &'a Hashed,
+struct KeyPages<'a> {
+    hashed: &'a HashedTable,
     tenant: Option<&'a str>,
     limit: i64,
     /// The key of the last row of the previous page.
     after: Vec<String>,
 }
 
-impl<'a> Pages<'a> {
-    fn new(hashed: &'a Hashed, tenant: &'a str, limit: i64) -> Pages<'a> {
+impl<'a> KeyPages<'a> {
+    fn new(hashed: &'a HashedTable, tenant: &'a str, limit: i64) -> KeyPages<'a> {
         let of_all = ["tenant", "host_secret"].contains(&hashed.table);
-        Pages {
+        KeyPages {
             hashed,
             tenant: (!of_all).then_some(tenant),
             limit,
@@ -61,15 +61,15 @@ impl<'a> Pages<'a> {
 
     /// The statement that selects the next page.
     fn sql(&self, columns: &str, only: &str) -> String {
-        let Hashed { table, key, .. } = self.hashed;
-        let keys = of_row(key);
+        let HashedTable { table, key, .. } = self.hashed;
+        let keys = row_columns(key);
         let (tenant_condition, first) = match self.tenant {
             Some(_) => ("tenant_id = $2", 3),
             None => ("true", 2),
         };
         let after = key.iter().enumerate();
         let after: Vec<String> = after
-            .map(|(n, column)| format!("${}::text::{}", n + first, type_of(column, table)))
+            .map(|(n, column)| format!("${}::text::{}", n + first, key_column_type(column, table)))
             .collect();
         let after_condition = if self.after.is_empty() {
             String::new()
@@ -102,13 +102,13 @@ impl<'a> Pages<'a> {
     }
 }
 
-fn of_row(key: &[&str]) -> String {
+fn row_columns(key: &[&str]) -> String {
     let columns: Vec<String> = key.iter().map(|column| format!("r.{column}")).collect();
     columns.join(", ")
 }
 
 /// The columns of a key as texts, which the next page starts after.
-fn cursor(hashed: &Hashed) -> String {
+fn cursor(hashed: &HashedTable) -> String {
     let texts: Vec<String> = hashed.key.iter().map(|c| format!("r.{c}::text")).collect();
     texts.join(", ")
 }
@@ -116,20 +116,20 @@ fn cursor(hashed: &Hashed) -> String {
 /// Tables whose older rows have no hash yet.
 const PENDING: &str = "SELECT name FROM remem.hash_fill";
 
-fn names(rows: &[Row]) -> Result<BTreeSet<String>, StoreError> {
+fn name_set(rows: &[Row]) -> Result<BTreeSet<String>, StoreError> {
     rows.iter().map(|row| get(row, 0)).collect()
 }
 
-async fn read(
+async fn query(
     transaction: &Transaction,
     sql: &str,
     params: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, StoreError> {
     transaction
-        .run(vec![call(sql, params)])
+        .run(vec![sql_call(sql, params)])
         .await
         .map(|mut answers| answers.remove(0))
-        .map_err(Failed::into_store)
+        .map_err(TripError::into_store)
 }
 
 /// Compares the visible rows of a table with their hashes, and with the condition `also`. A row
@@ -137,18 +137,16 @@ async fn read(
 /// rows.
 pub(super) async fn check(
     transaction: &Transaction,
-    hashed: &Hashed,
+    hashed: &HashedTable,
     (tenant, also): (&str, &str),
-    damages: &mut Damages,
+    damages: &mut DamageReport,
 ) -> Result<u64, StoreError> {
-    let pending = names(&read(transaction, PENDING, &[]).await?)?.contains(hashed.table);
-    let Hashed {
-        table,
-        told: row_label,
-        ..
+    let pending = name_set(&query(transaction, PENDING, &[]).await?)?.contains(hashed.table);
+    let HashedTable {
+        table, row_label, ..
     } = hashed;
     let width = hashed.key.len();
-    let mut pages = Pages::new(hashed, tenant, PAGE);
+    let mut pages = KeyPages::new(hashed, tenant, PAGE);
     let mut count = 0;
     loop {
         let columns = format!(
@@ -157,7 +155,7 @@ pub(super) async fn check(
             cursor(hashed)
         );
         let sql = pages.sql(&columns, "");
-        let rows = read(transaction, &sql, &pages.params()).await?;
+        let rows = query(transaction, &sql, &pages.params()).await?;
         for row in &rows {
             let is_unhashed: bool = get(row, width + 1)?;
             let is_different: bool = get(row, width + 2)?;
@@ -171,7 +169,7 @@ pub(super) async fn check(
                 is_different || missing,
                 false
             ) {
-                damages.of(table).add(get(row, width)?);
+                damages.table_mut(table).add(get(row, width)?);
             }
         }
         count += rows.len() as u64;
@@ -184,7 +182,7 @@ pub(super) async fn check(
 impl Gate {
     /// An SQL condition that finds damage although the hash is right: in columns that are derived
     /// from others and that the hash does not cover.
-    fn also(&self, hashed: &Hashed) -> &'static str {
+    fn extra_condition(&self, hashed: &HashedTable) -> &'static str {
         match hashed.table {
             "scope" | "entry" => "OR r.owner_key IS DISTINCT FROM coalesce('=' || r.owner, '*')",
             "vector" if self.vectors => {
@@ -200,18 +198,18 @@ impl Gate {
         &self,
         transaction: &Transaction,
         tenant: &TenantId,
-        damages: &mut Damages,
+        damages: &mut DamageReport,
     ) -> Result<(), StoreError> {
         for hashed in POSTGRES.iter().filter(|hashed| hashed.table != "review") {
             check(
                 transaction,
                 hashed,
-                (tenant.as_str(), self.also(hashed)),
+                (tenant.as_str(), self.extra_condition(hashed)),
                 damages,
             )
             .await?;
         }
-        let who = Identity::keeper(tenant);
+        let who = Identity::as_host(tenant);
         let (reviewer_transaction, _) = self.open(BEGIN, Role::Reviewer, who, Vec::new()).await?;
         for hashed in POSTGRES.iter().filter(|hashed| hashed.table == "review") {
             check(
@@ -222,12 +220,12 @@ impl Gate {
             )
             .await?;
         }
-        ended(reviewer_transaction).await
+        finish(reviewer_transaction).await
     }
 
     /// Compares the host's own rows with their hashes: tenants, and the keys of each tenant.
     pub async fn verify_host(&self) -> Result<u64, StoreError> {
-        let mut damages = Damages::default();
+        let mut damages = DamageReport::default();
         let (transaction, _) = self
             .open(BEGIN, Role::App, Identity::host(), Vec::new())
             .await?;
@@ -238,8 +236,9 @@ impl Gate {
         {
             count += check(&transaction, hashed, ("", ""), &mut damages).await?;
         }
-        let tenants = names(&read(&transaction, "SELECT tenant_id FROM remem.tenant", &[]).await?)?;
-        ended(transaction).await?;
+        let tenants =
+            name_set(&query(&transaction, "SELECT tenant_id FROM remem.tenant", &[]).await?)?;
+        finish(transaction).await?;
         // A malformed name is damage that was found above.
         for tenant in tenants.iter().filter_map(|name| TenantId::parse(name)) {
             let who = Identity::tenant(&tenant);
@@ -250,7 +249,7 @@ impl Gate {
             {
                 count += check(&transaction, hashed, (tenant.as_str(), ""), &mut damages).await?;
             }
-            ended(transaction).await?;
+            finish(transaction).await?;
         }
         if damages.0.is_empty() {
             Ok(count)
@@ -261,9 +260,9 @@ impl Gate {
 
     /// The number of a tenant's rows that have no hash yet.
     pub async fn unhashed(&self, tenant: &TenantId) -> Result<u64, StoreError> {
-        let who = Identity::keeper(tenant);
+        let who = Identity::as_host(tenant);
         let (transaction, _) = self.open(BEGIN, Role::Worker, who, Vec::new()).await?;
-        let pending = names(&read(&transaction, PENDING, &[]).await?)?;
+        let pending = name_set(&query(&transaction, PENDING, &[]).await?)?;
         let mut count = 0;
         for hashed in POSTGRES
             .iter()
@@ -273,29 +272,29 @@ impl Gate {
                 "SELECT count(*) FROM remem.{} WHERE tenant_id = $1 AND row_hash IS NULL",
                 hashed.table
             );
-            let rows = read(&transaction, &sql, &[&tenant.as_str()]).await?;
+            let rows = query(&transaction, &sql, &[&tenant.as_str()]).await?;
             let unhashed: i64 = rows.first().map_or(Ok(0), |row| get(row, 0))?;
             count += unhashed.cast_unsigned();
         }
-        ended(transaction).await?;
+        finish(transaction).await?;
         Ok(count)
     }
 }
 
-async fn ended(transaction: Transaction) -> Result<(), StoreError> {
+async fn finish(transaction: Transaction) -> Result<(), StoreError> {
     transaction
-        .commit(Vec::<Call<'_>>::new())
+        .commit(Vec::<SqlCall<'_>>::new())
         .await
         .map(|_| ())
-        .map_err(Failed::into_store)
+        .map_err(TripError::into_store)
 }
 
 /// Hashes the rows that were written before rows had a hash, as the owner of the tables, with a
 /// transaction for each page: after an interruption another run continues where it was. Returns how
 /// many rows got their hash.
-pub async fn fill_hashes(
-    target: &Target,
-    progress: &mut (dyn FnMut(&Filling) + Send),
+pub async fn backfill_hashes(
+    target: &PostgresTarget,
+    progress: &mut (dyn FnMut(&BackfillProgress) + Send),
 ) -> Result<u64, SchemaError> {
     let (client, driver) = target.connect().await?;
     #[expect(
@@ -303,15 +302,15 @@ pub async fn fill_hashes(
         reason = "the connection is driven while its statements wait for it"
     )]
     let driver_task = tokio::spawn(driver);
-    let done = fill_all(&client, progress).await;
+    let done = backfill_all(&client, progress).await;
     drop(client);
     let _ = driver_task.await; // its errors have reached the statements
     Ok(done?)
 }
 
-async fn fill_all(
+async fn backfill_all(
     client: &Client,
-    progress: &mut (dyn FnMut(&Filling) + Send),
+    progress: &mut (dyn FnMut(&BackfillProgress) + Send),
 ) -> Result<u64, StoreError> {
     // The policies apply to the owner too, so it acts as one tenant after the other.
     client
@@ -319,21 +318,21 @@ async fn fill_all(
             "DO $$ BEGIN EXECUTE format('SET ROLE %I', current_database() || '_owner'); END $$",
         )
         .await
-        .map_err(failed)?;
-    let pending = names(&client.query(PENDING, &[]).await.map_err(failed)?)?;
+        .map_err(store_error)?;
+    let pending = name_set(&client.query(PENDING, &[]).await.map_err(store_error)?)?;
     let tenants = "SELECT tenant_id FROM remem.tenant ORDER BY tenant_id";
-    let tenants = names(&client.query(tenants, &[]).await.map_err(failed)?)?;
+    let tenants = name_set(&client.query(tenants, &[]).await.map_err(store_error)?)?;
     let mut rows = 0;
     for hashed in POSTGRES_HOST.iter().chain(&POSTGRES) {
         if !pending.contains(hashed.table) {
             continue;
         }
         for tenant in &tenants {
-            let mut pages = Pages::new(hashed, tenant, i64::from(FILL_ROWS));
+            let mut pages = KeyPages::new(hashed, tenant, i64::from(BACKFILL_ROWS));
             loop {
-                let page = fill_page(client, &pages, tenant).await?;
+                let page = backfill_page(client, &pages, tenant).await?;
                 rows += page.len() as u64;
-                progress(&Filling {
+                progress(&BackfillProgress {
                     table: hashed.table,
                     rows,
                 });
@@ -346,34 +345,40 @@ async fn fill_all(
         client
             .execute(done, &[&hashed.table])
             .await
-            .map_err(failed)?;
+            .map_err(store_error)?;
     }
     Ok(rows)
 }
 
 /// Hashes one page of a tenant's rows that have no hash: the trigger computes them.
-async fn fill_page(
+async fn backfill_page(
     client: &Client,
-    pages: &Pages<'_>,
+    pages: &KeyPages<'_>,
     tenant: &str,
 ) -> Result<Vec<Row>, StoreError> {
-    let Hashed { table, key, .. } = pages.hashed;
+    let HashedTable { table, key, .. } = pages.hashed;
     let same: Vec<String> = key.iter().map(|c| format!("t.{c} = r.{c}")).collect();
     let sql = format!(
         "WITH r AS ({}), made AS (UPDATE remem.{table} t SET row_hash = NULL FROM r WHERE {})
          SELECT {} FROM r ORDER BY {}",
-        pages.sql(&of_row(key), "AND row_hash IS NULL"),
+        pages.sql(&row_columns(key), "AND row_hash IS NULL"),
         same.join(" AND "),
         cursor(pages.hashed),
-        of_row(key),
+        row_columns(key),
     );
     let identity =
         "SELECT set_config('app.tenant_id', $1, true), set_config('app.user_id', '*', true)";
     // The order of the keys is that of an index; a sort would read all rows that are left.
     let begin = "BEGIN; SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off";
-    client.batch_execute(begin).await.map_err(failed)?;
-    client.query(identity, &[&tenant]).await.map_err(failed)?;
-    let rows = client.query(&sql, &pages.params()).await.map_err(failed)?;
-    client.batch_execute("COMMIT").await.map_err(failed)?;
+    client.batch_execute(begin).await.map_err(store_error)?;
+    client
+        .query(identity, &[&tenant])
+        .await
+        .map_err(store_error)?;
+    let rows = client
+        .query(&sql, &pages.params())
+        .await
+        .map_err(store_error)?;
+    client.batch_execute("COMMIT").await.map_err(store_error)?;
     Ok(rows)
 }

@@ -1,7 +1,7 @@
 //! Converts rows to values, and builds the one condition that decides which rows a reader may see.
 
-use super::error::failed;
-use remem_core::entry::{Facets, RevRange};
+use super::error::store_error;
+use remem_core::entry::{Facets, RevisionRange};
 use remem_core::sabotage;
 use remem_core::{
     Entry, EntryId, Evidence, InteractionId, MemoryRef, Revision, RunId, SessionId, Timestamp,
@@ -20,7 +20,7 @@ pub(super) const ENTRY_WIDTH: usize = 19;
 
 /// Reads the value of a column.
 pub(crate) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
-    row.try_get(column).map_err(failed)
+    row.try_get(column).map_err(store_error)
 }
 
 pub(super) fn get_u64(row: &Row, column: usize) -> Result<u64, StoreError> {
@@ -33,7 +33,7 @@ pub(super) fn get_bytes<const N: usize>(row: &Row, column: usize) -> Result<[u8;
         .map_err(|_| StoreError::Damaged("a digest has the wrong length"))
 }
 
-pub(super) fn entry(row: &Row, memory_ref: &MemoryRef) -> Result<Entry, StoreError> {
+pub(super) fn read_entry(row: &Row, memory_ref: &MemoryRef) -> Result<Entry, StoreError> {
     let unreadable = StoreError::Damaged("an entry cannot be read");
     let id: &str = get(row, 0)?;
     let content: &[u8] = get(row, 1)?;
@@ -65,16 +65,16 @@ pub(super) fn entry(row: &Row, memory_ref: &MemoryRef) -> Result<Entry, StoreErr
         expires_at: get::<Option<i64>>(row, 5)?.map(Timestamp),
         tier,
         typology,
-        facets: facets(row)?,
-        visible: RevRange {
+        facets: read_facets(row)?,
+        visible: RevisionRange {
             from: Revision(get_u64(row, 8)?),
             to: get::<Option<i64>>(row, 9)?.map(|r| Revision(r.cast_unsigned())),
         },
-        scan: get_u64(row, 10)?,
+        redaction_fingerprint: get_u64(row, 10)?,
     })
 }
 
-fn facets(row: &Row) -> Result<Facets, StoreError> {
+fn read_facets(row: &Row) -> Result<Facets, StoreError> {
     let unreadable = || StoreError::Damaged("an entry cannot be read");
     let session: Option<&str> = get(row, 11)?;
     let interaction: Option<&str> = get(row, 12)?;
@@ -101,16 +101,16 @@ fn facets(row: &Row) -> Result<Facets, StoreError> {
 
 /// A part of the rows that a reader may see.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum VisiblePart {
     /// Rows that are current now.
-    There,
+    Current,
     /// Rows that were removed since the snapshot was taken.
     Ended,
     Both,
 }
 
 /// A statement under construction: text, and parameters in the order of their `$n`.
-pub(super) struct Statement<'a> {
+pub(super) struct StatementBuilder<'a> {
     pub sql: String,
     pub params: Vec<Param<'a>>,
 }
@@ -138,9 +138,9 @@ impl Param<'_> {
     }
 }
 
-impl<'a> Statement<'a> {
-    pub fn new(sql: impl Into<String>) -> Statement<'a> {
-        Statement {
+impl<'a> StatementBuilder<'a> {
+    pub fn new(sql: impl Into<String>) -> StatementBuilder<'a> {
+        StatementBuilder {
             sql: sql.into(),
             params: Vec::new(),
         }
@@ -161,13 +161,19 @@ impl<'a> Statement<'a> {
     /// Adds the condition that decides which rows of `e` a reader may see: of this tenant and this
     /// memory, live at that moment. Every read of content uses it. `Entry::is_live` is the same
     /// rule in Rust; the conformance suite checks that the two agree.
-    pub fn push_live(&mut self, tenant: &'a str, scope_id: &str, at: &'a ReadAt) {
-        self.push_part(tenant, scope_id, at, Part::Both);
+    pub fn push_visible(&mut self, tenant: &'a str, scope_id: &str, at: &'a ReadAt) {
+        self.push_visible_part(tenant, scope_id, at, VisiblePart::Both);
     }
 
     /// Like `push_visible`, for one part: an index that holds only current rows cannot serve a
     /// condition on both parts.
-    pub fn push_part(&mut self, tenant: &'a str, scope_id: &str, at: &'a ReadAt, part: Part) {
+    pub fn push_visible_part(
+        &mut self,
+        tenant: &'a str,
+        scope_id: &str,
+        at: &'a ReadAt,
+        part: VisiblePart,
+    ) {
         sabotage!(
             "postgres-no-where-and-no-policy",
             self.push("e.tenant_id = ?", [Param::Text(tenant)]),
@@ -197,7 +203,7 @@ impl<'a> Statement<'a> {
                 since,
                 ..
             } => {
-                self.push_snapshot(*revision, own_runs, part);
+                self.push_snapshot_condition(*revision, own_runs, part);
                 // A row that was closed since the snapshot counts as it was then. A row that the
                 // runs wrote themselves may be valid from a later time.
                 let bounds = [
@@ -209,9 +215,9 @@ impl<'a> Statement<'a> {
             }
             ReadAt::AsOf { then, .. } => {
                 match part {
-                    Part::There => self.push(sabotage!("postgres-removed-entries-show", " AND e.rev_to IS NULL", " "), []),
-                    Part::Ended => self.push(" AND e.rev_to IS NOT NULL AND e.erased_at IS NULL AND e.removed_reason = 'invalidated'", []),
-                    Part::Both => self.push(" AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.removed_reason = 'invalidated')", []),
+                    VisiblePart::Current => self.push(sabotage!("postgres-removed-entries-show", " AND e.rev_to IS NULL", " "), []),
+                    VisiblePart::Ended => self.push(" AND e.rev_to IS NOT NULL AND e.erased_at IS NULL AND e.removed_reason = 'invalidated'", []),
+                    VisiblePart::Both => self.push(" AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.removed_reason = 'invalidated')", []),
                 }
                 let holds = " AND (e.typology <> 'semantic' OR (coalesce(e.valid_at, e.created_at) <= ? AND (e.invalid_at IS NULL OR e.invalid_at > ?)))";
                 self.push(holds, [Param::Number(then.0), Param::Number(then.0)]);
@@ -229,13 +235,18 @@ impl<'a> Statement<'a> {
 
     /// Adds the condition of a snapshot: an entry belongs to it if it was written by then, or by
     /// one of the runs, and was not removed by then, nor by one of the runs.
-    fn push_snapshot(&mut self, revision: Revision, own_runs: &'a [RunId], part: Part) {
+    fn push_snapshot_condition(
+        &mut self,
+        revision: Revision,
+        own_runs: &'a [RunId],
+        part: VisiblePart,
+    ) {
         let revision = revision.0.cast_signed();
         let own = || Param::Texts(own_runs.iter().map(RunId::as_str).collect());
         let ended = " AND e.erased_at IS NULL AND e.rev_to IS NOT NULL AND e.rev_to > ?";
         let both = " AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.rev_to > ?)";
         match part {
-            Part::There => self.push(
+            VisiblePart::Current => self.push(
                 sabotage!(
                     "postgres-removed-entries-show",
                     " AND e.rev_to IS NULL",
@@ -243,8 +254,8 @@ impl<'a> Statement<'a> {
                 ),
                 [],
             ),
-            Part::Ended => self.push(ended, [Param::Number(revision)]),
-            Part::Both => self.push(both, [Param::Number(revision)]),
+            VisiblePart::Ended => self.push(ended, [Param::Number(revision)]),
+            VisiblePart::Both => self.push(both, [Param::Number(revision)]),
         }
         self.push(
             sabotage!(
@@ -254,7 +265,7 @@ impl<'a> Statement<'a> {
             ),
             [Param::Number(revision), own()],
         );
-        if part != Part::There {
+        if part != VisiblePart::Current {
             self.push(
                 sabotage!(
                     "postgres-a-run-s-own-delete-still-shows",

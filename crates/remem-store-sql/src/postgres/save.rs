@@ -2,13 +2,15 @@
 //! table in the round trip that commits.
 
 use super::apply::id_head;
-use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
-use super::gate::{Call, call};
-use super::load::{Clock, EntryRow, Repeat};
-use super::tie::{Place, Retied};
+use super::columns::{
+    EntryColumns, RecordColumns, RewriteColumns, ScopeColumns, SnapshotColumns, StateColumns,
+};
+use super::gate::{SqlCall, sql_call};
+use super::load::{LoadedEntry, StoredResult, TenantClock};
+use super::tie::{RecordChanges, RowKey};
 use super::{lineage, vector, workshop};
-use crate::terms::Words;
-use remem_core::{Admitted, RecordBody, RecordKind, Subject, Ties, Timestamp};
+use crate::terms::WordCounts;
+use remem_core::{Admitted, RecordBody, RecordKind, RecordLinks, Subject, Timestamp};
 use std::collections::HashMap;
 use tokio_postgres::types::ToSql;
 
@@ -27,37 +29,37 @@ pub(super) struct NewEntry<'a> {
 }
 
 /// Everything that a group changes.
-pub(super) struct Writes<'a> {
+pub(super) struct GroupWrites<'a> {
     pub entries: Vec<NewEntry<'a>>,
-    tags: Tags,
-    untags: Tags,
-    postings: Postings,
-    unposts: Postings,
+    tags: TagColumns,
+    removed_tags: TagColumns,
+    postings: PostingColumns,
+    removed_postings: PostingColumns,
     /// The index rows to delete before new ones are inserted: those of entries that get another
     /// text.
-    old_tags: Tags,
-    old_postings: Postings,
+    old_tags: TagColumns,
+    old_postings: PostingColumns,
     /// New texts of entries, by memory and row.
     pub rewrites: HashMap<(i64, i64), NewText>,
     /// The state of each changed entry after the whole group, by memory and row. An entry may be
     /// removed, come back and be removed again.
-    pub states: HashMap<(i64, i64), State>,
-    erasures: Erasures,
+    pub states: HashMap<(i64, i64), EntryStateRow>,
+    erasures: ErasureColumns,
     /// Sources, subjects and signatures of entries.
-    kin: lineage::Kin,
+    lineage: lineage::LineageWrites,
     /// Snapshots to close, and those to open afterwards: a run may do both, in this order.
-    pub released: Vec<String>,
-    pub held: HashMap<String, (i64, i64)>,
-    events: Events,
-    repeats: Repeats,
+    pub closed_snapshots: Vec<String>,
+    pub opened_snapshots: HashMap<String, (i64, i64)>,
+    events: EventColumns,
+    stored_results: StoredResultColumns,
     /// The last state of each record that the group names, or `None` if it is deleted.
     pub records: HashMap<(RecordKind, &'a str), Option<NewRecord>>,
     /// Changes of records that follow from changes of their source entries.
-    pub retied: Retied,
+    pub record_changes: RecordChanges,
     /// Actions that rest on entries, and rules.
-    pub workshop: workshop::Kept,
+    pub workshop: workshop::WorkshopWrites,
     /// Vectors to store, and rows whose vectors are deleted.
-    pub vectors: vector::Kept,
+    pub vectors: vector::VectorWrites,
     /// The earliest expiry of a new entry.
     pub next_expiry: i64,
 }
@@ -69,7 +71,7 @@ pub(super) struct NewRecord {
     pub due: Option<i64>,
     pub topic: Option<String>,
     /// The entry that it was made from.
-    pub source: Option<Place>,
+    pub source: Option<RowKey>,
 }
 
 impl NewRecord {
@@ -77,8 +79,8 @@ impl NewRecord {
         version: u64,
         at: Timestamp,
         body: &RecordBody,
-        ties: &Ties,
-        source: Option<Place>,
+        ties: &RecordLinks,
+        source: Option<RowKey>,
     ) -> NewRecord {
         let body = serde_json::to_string(body.map()).unwrap_or_default();
         let due = ties.due.map(|at| at.0);
@@ -95,7 +97,7 @@ impl NewRecord {
 }
 
 #[derive(Default)]
-struct Tags {
+struct TagColumns {
     scope: Vec<i64>,
     tag: Vec<String>,
     created_at: Vec<i64>,
@@ -104,7 +106,7 @@ struct Tags {
 }
 
 #[derive(Default)]
-struct Postings {
+struct PostingColumns {
     scope: Vec<i64>,
     word: Vec<i64>,
     row: Vec<i64>,
@@ -114,7 +116,7 @@ struct Postings {
 
 /// The columns of an entry that change without its text: visibility, reason of removal, support,
 /// validity.
-pub(super) struct State {
+pub(super) struct EntryStateRow {
     pub rev_from: i64,
     pub rev_to: Option<i64>,
     pub reason: Option<String>,
@@ -128,7 +130,7 @@ pub(super) struct State {
 }
 
 #[derive(Default)]
-struct Erasures {
+struct ErasureColumns {
     scope: Vec<i64>,
     row: Vec<i64>,
     at: Vec<i64>,
@@ -146,7 +148,7 @@ pub(super) struct NewText {
 }
 
 #[derive(Default)]
-struct Events {
+struct EventColumns {
     seq: Vec<i64>,
     revision: Vec<i64>,
     at: Vec<i64>,
@@ -159,7 +161,7 @@ struct Events {
 }
 
 #[derive(Default)]
-struct Repeats {
+struct StoredResultColumns {
     operation: Vec<String>,
     key: Vec<Vec<u8>>,
     body: Vec<Vec<u8>>,
@@ -168,59 +170,59 @@ struct Repeats {
     outcomes: Vec<String>,
 }
 
-impl Default for Writes<'_> {
+impl Default for GroupWrites<'_> {
     fn default() -> Self {
-        Writes {
+        GroupWrites {
             entries: Vec::new(),
-            tags: Tags::default(),
-            untags: Tags::default(),
-            postings: Postings::default(),
-            unposts: Postings::default(),
-            old_tags: Tags::default(),
-            old_postings: Postings::default(),
+            tags: TagColumns::default(),
+            removed_tags: TagColumns::default(),
+            postings: PostingColumns::default(),
+            removed_postings: PostingColumns::default(),
+            old_tags: TagColumns::default(),
+            old_postings: PostingColumns::default(),
             rewrites: HashMap::new(),
             states: HashMap::new(),
-            erasures: Erasures::default(),
-            kin: lineage::Kin::default(),
-            released: Vec::new(),
-            held: HashMap::new(),
-            events: Events::default(),
-            repeats: Repeats::default(),
+            erasures: ErasureColumns::default(),
+            lineage: lineage::LineageWrites::default(),
+            closed_snapshots: Vec::new(),
+            opened_snapshots: HashMap::new(),
+            events: EventColumns::default(),
+            stored_results: StoredResultColumns::default(),
             records: HashMap::new(),
-            retied: Retied::default(),
-            workshop: workshop::Kept::default(),
-            vectors: vector::Kept::default(),
+            record_changes: RecordChanges::default(),
+            workshop: workshop::WorkshopWrites::default(),
+            vectors: vector::VectorWrites::default(),
             next_expiry: i64::MAX,
         }
     }
 }
 
 /// The position of an event in the log of its run.
-pub(super) struct RunPlace {
+pub(super) struct EventRun {
     pub id: String,
     pub seq: u64,
     pub recorded_at: Option<i64>,
 }
 
 /// Removes the elements whose flag is false.
-fn keep<T>(column: &mut Vec<T>, flags: &[bool]) {
+fn retain_flagged<T>(column: &mut Vec<T>, flags: &[bool]) {
     let mut flags = flags.iter();
     column.retain(|_| flags.next().copied().unwrap_or(true));
 }
 
-impl Tags {
-    fn forget(&mut self, scope: i64, row: i64) {
+impl TagColumns {
+    fn remove_row(&mut self, scope: i64, row: i64) {
         let flags: Vec<bool> = self
             .scope
             .iter()
             .zip(&self.row)
             .map(|at| at != (&scope, &row))
             .collect();
-        keep(&mut self.scope, &flags);
-        keep(&mut self.tag, &flags);
-        keep(&mut self.created_at, &flags);
-        keep(&mut self.id_head, &flags);
-        keep(&mut self.row, &flags);
+        retain_flagged(&mut self.scope, &flags);
+        retain_flagged(&mut self.tag, &flags);
+        retain_flagged(&mut self.created_at, &flags);
+        retain_flagged(&mut self.id_head, &flags);
+        retain_flagged(&mut self.row, &flags);
     }
 
     fn add(&mut self, scope: i64, row: i64, tag: &str, created_at: i64, id: &str) {
@@ -232,22 +234,22 @@ impl Tags {
     }
 }
 
-impl Postings {
-    fn forget(&mut self, scope: i64, row: i64) {
+impl PostingColumns {
+    fn remove_row(&mut self, scope: i64, row: i64) {
         let flags: Vec<bool> = self
             .scope
             .iter()
             .zip(&self.row)
             .map(|at| at != (&scope, &row))
             .collect();
-        keep(&mut self.scope, &flags);
-        keep(&mut self.word, &flags);
-        keep(&mut self.row, &flags);
-        keep(&mut self.times, &flags);
-        keep(&mut self.words, &flags);
+        retain_flagged(&mut self.scope, &flags);
+        retain_flagged(&mut self.word, &flags);
+        retain_flagged(&mut self.row, &flags);
+        retain_flagged(&mut self.times, &flags);
+        retain_flagged(&mut self.words, &flags);
     }
 
-    fn add(&mut self, scope: i64, row: i64, words: &Words) {
+    fn add(&mut self, scope: i64, row: i64, words: &WordCounts) {
         for (word, times) in &words.counts {
             self.scope.push(scope);
             self.word.push(*word);
@@ -258,38 +260,45 @@ impl Postings {
     }
 }
 
-impl<'a> Writes<'a> {
+impl<'a> GroupWrites<'a> {
     pub fn record(&mut self, kind: RecordKind, key: &'a str, record: NewRecord) {
         self.records.insert((kind, key), Some(record));
     }
 
-    pub fn unrecord(&mut self, kind: RecordKind, key: &'a str) {
+    pub fn delete_record(&mut self, kind: RecordKind, key: &'a str) {
         self.records.insert((kind, key), None);
     }
 }
 
-impl Writes<'_> {
+impl GroupWrites<'_> {
     pub fn tags(&mut self, scope: i64, row: i64, tags: &[&str], created_at: i64, id: &str) {
         tags.iter()
             .for_each(|tag| self.tags.add(scope, row, tag, created_at, id));
     }
 
-    pub fn untag(&mut self, scope: i64, row: i64, tags: &[String], created_at: i64, id: &str) {
+    pub fn delete_tags(
+        &mut self,
+        scope: i64,
+        row: i64,
+        tags: &[String],
+        created_at: i64,
+        id: &str,
+    ) {
         tags.iter()
-            .for_each(|tag| self.untags.add(scope, row, tag, created_at, id));
+            .for_each(|tag| self.removed_tags.add(scope, row, tag, created_at, id));
     }
 
-    pub fn postings(&mut self, scope: i64, row: i64, words: &Words) {
+    pub fn postings(&mut self, scope: i64, row: i64, words: &WordCounts) {
         self.postings.add(scope, row, words);
     }
 
-    pub fn unpost(&mut self, scope: i64, row: i64, words: &Words) {
-        self.unposts.add(scope, row, words);
+    pub fn delete_postings(&mut self, scope: i64, row: i64, words: &WordCounts) {
+        self.removed_postings.add(scope, row, words);
     }
 
     /// Notes the current state of an entry; the last call for an entry counts.
-    pub fn state(&mut self, entry: &EntryRow) {
-        let state = State {
+    pub fn state(&mut self, entry: &LoadedEntry) {
+        let state = EntryStateRow {
             rev_from: entry.rev_from,
             rev_to: entry.rev_to,
             reason: entry.reason.clone(),
@@ -305,22 +314,22 @@ impl Writes<'_> {
     }
 
     pub fn link(&mut self, row: (i64, i64), source: (i64, i64)) {
-        self.kin.link(row, source);
+        self.lineage.link(row, source);
     }
 
     pub fn subject(&mut self, scope: i64, row: i64, subject: &Subject) {
-        self.kin.subject(scope, row, subject);
+        self.lineage.subject(scope, row, subject);
     }
 
-    pub fn unsign(&mut self, scope: i64, row: i64) {
-        self.kin.unsign(scope, row);
+    pub fn delete_signature(&mut self, scope: i64, row: i64) {
+        self.lineage.delete_signature(scope, row);
     }
 
-    pub fn kin(&mut self) -> &mut lineage::Kin {
-        &mut self.kin
+    pub fn lineage(&mut self) -> &mut lineage::LineageWrites {
+        &mut self.lineage
     }
 
-    pub fn erasure(&mut self, scope: i64, row: i64, at: i64) {
+    pub fn erase(&mut self, scope: i64, row: i64, at: i64) {
         self.erasures.scope.push(scope);
         self.erasures.row.push(row);
         self.erasures.at.push(at);
@@ -332,13 +341,13 @@ impl Writes<'_> {
         &mut self,
         scope: i64,
         row: i64,
-        words: &Words,
+        words: &WordCounts,
         tags: &[String],
         created_at: i64,
         id: &str,
     ) {
-        self.postings.forget(scope, row);
-        self.tags.forget(scope, row);
+        self.postings.remove_row(scope, row);
+        self.tags.remove_row(scope, row);
         self.old_postings.add(scope, row, words);
         tags.iter()
             .for_each(|tag| self.old_tags.add(scope, row, tag, created_at, id));
@@ -346,8 +355,8 @@ impl Writes<'_> {
 
     pub fn event(
         &mut self,
-        clock: &Clock,
-        run: Option<RunPlace>,
+        clock: &TenantClock,
+        run: Option<EventRun>,
         kind: &'static str,
         payload: String,
     ) {
@@ -366,13 +375,15 @@ impl Writes<'_> {
         self.events.hash.push(clock.chain.to_vec());
     }
 
-    pub fn repeat(&mut self, operation: &str, key: &[u8; 32], repeat: &Repeat) {
-        self.repeats.operation.push(operation.to_owned());
-        self.repeats.key.push(key.to_vec());
-        self.repeats.body.push(repeat.body.to_vec());
-        self.repeats.at.push(repeat.at.0);
-        self.repeats.revision.push(repeat.revision.0.cast_signed());
-        self.repeats.outcomes.push(repeat.outcomes.clone());
+    pub fn stored_result(&mut self, operation: &str, key: &[u8; 32], repeat: &StoredResult) {
+        self.stored_results.operation.push(operation.to_owned());
+        self.stored_results.key.push(key.to_vec());
+        self.stored_results.body.push(repeat.body.to_vec());
+        self.stored_results.at.push(repeat.at.0);
+        self.stored_results
+            .revision
+            .push(repeat.revision.0.cast_signed());
+        self.stored_results.outcomes.push(repeat.outcomes.clone());
     }
 }
 
@@ -443,7 +454,7 @@ pub(super) struct ClockColumns {
 }
 
 impl ClockColumns {
-    pub fn of(clock: &Clock) -> ClockColumns {
+    pub fn of(clock: &TenantClock) -> ClockColumns {
         ClockColumns {
             revision: clock.revision.0.cast_signed(),
             seq: clock.seq.0.cast_signed(),
@@ -455,35 +466,38 @@ impl ClockColumns {
 }
 
 /// The columns that are derived from the collected rows.
-pub(super) struct Saving<'a> {
+pub(super) struct GroupColumns<'a> {
     pub tenant: &'a &'a str,
-    pub new_scopes: &'a Scopes,
-    pub old_scopes: &'a Scopes,
-    pub entries: &'a Entries<'a>,
-    pub records: &'a Records,
+    pub new_scopes: &'a ScopeColumns,
+    pub old_scopes: &'a ScopeColumns,
+    pub entries: &'a EntryColumns<'a>,
+    pub records: &'a RecordColumns,
     /// The records under review.
-    pub reviews: &'a Records,
-    pub snapshots: &'a Snapshots,
-    pub rewrites: &'a Rewrites,
-    pub states: &'a States,
+    pub reviews: &'a RecordColumns,
+    pub snapshots: &'a SnapshotColumns,
+    pub rewrites: &'a RewriteColumns,
+    pub states: &'a StateColumns,
     pub clock: Option<&'a ClockColumns>,
 }
 
 /// The statements, in an order in which each finds the rows that it refers to; those without rows
 /// are left out.
-pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call<'a>> {
+pub(super) fn statements<'a>(
+    saving: &GroupColumns<'a>,
+    writes: &'a GroupWrites<'a>,
+) -> Vec<SqlCall<'a>> {
     let t = saving.tenant;
     let mut calls = Vec::new();
     let new = saving.new_scopes;
     let old = saving.old_scopes;
-    let mut add = |wanted: bool, call: Call<'a>| {
+    let mut add = |wanted: bool, call: SqlCall<'a>| {
         if wanted {
             calls.push(call);
         }
     };
     add(
         !new.id.is_empty(),
-        call(
+        sql_call(
             NEW_SCOPES,
             &[
                 t,
@@ -498,30 +512,33 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
     );
     add(
         !old.id.is_empty(),
-        call(
+        sql_call(
             COUNT_SCOPES,
             &[t, &old.id, &old.documents, &old.words, &old.next_row],
         ),
     );
-    writes.workshop.rule_calls(t, &mut add);
-    add(!saving.entries.row.is_empty(), saving.entries.insert(t));
+    writes.workshop.rule_statements(t, &mut add);
+    add(
+        !saving.entries.row.is_empty(),
+        saving.entries.insert_statement(t),
+    );
     let g = &writes.old_tags;
     let p = &writes.old_postings;
     add(
         !g.row.is_empty(),
-        call(
+        sql_call(
             OLD_TAGS,
             &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row],
         ),
     );
     add(
         !p.row.is_empty(),
-        call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]),
+        sql_call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]),
     );
     let w = saving.rewrites;
     add(
         !w.row.is_empty(),
-        call(
+        sql_call(
             REWRITE,
             &[
                 t,
@@ -542,30 +559,30 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
     let p = &writes.postings;
     add(
         !g.row.is_empty(),
-        call(
+        sql_call(
             NEW_TAGS,
             &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row],
         ),
     );
     add(
         !p.row.is_empty(),
-        call(
+        sql_call(
             NEW_POSTINGS,
             &[t, &p.scope, &p.word, &p.row, &p.times, &p.words],
         ),
     );
-    let g = &writes.untags;
-    let p = &writes.unposts;
+    let g = &writes.removed_tags;
+    let p = &writes.removed_postings;
     add(
         !g.row.is_empty(),
-        call(
+        sql_call(
             OLD_TAGS,
             &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row],
         ),
     );
     add(
         !p.row.is_empty(),
-        call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]),
+        sql_call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]),
     );
     let s = saving.states;
     let e = &writes.erasures;
@@ -586,28 +603,28 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
         window.2,
         window.3,
     ];
-    add(!s.row.is_empty(), call(STATE, &values));
+    add(!s.row.is_empty(), sql_call(STATE, &values));
     add(
         !e.row.is_empty(),
-        call(ERASE, &[t, &e.scope, &e.row, &e.at]),
+        sql_call(ERASE, &[t, &e.scope, &e.row, &e.at]),
     );
-    writes.kin.calls(t, &mut add);
-    writes.workshop.link_calls(t, &mut add);
-    writes.vectors.calls(t, &mut add);
+    writes.lineage.statements(t, &mut add);
+    writes.workshop.link_statements(t, &mut add);
+    writes.vectors.statements(t, &mut add);
     let h = saving.snapshots;
     add(
-        !writes.released.is_empty(),
-        call(RELEASE, &[t, &writes.released]),
+        !writes.closed_snapshots.is_empty(),
+        sql_call(RELEASE, &[t, &writes.closed_snapshots]),
     );
     add(
         !h.run.is_empty(),
-        call(HOLD, &[t, &h.run, &h.revision, &h.at]),
+        sql_call(HOLD, &[t, &h.run, &h.revision, &h.at]),
     );
     let e = &writes.events;
     let run_columns = (&e.run, &e.run_seq, &e.recorded_at);
     add(
         !e.seq.is_empty(),
-        call(
+        sql_call(
             NEW_EVENTS,
             &[
                 t,
@@ -623,10 +640,10 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
             ],
         ),
     );
-    let i = &writes.repeats;
+    let i = &writes.stored_results;
     add(
         !i.key.is_empty(),
-        call(
+        sql_call(
             NEW_REPEATS,
             &[
                 t,
@@ -639,13 +656,13 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
             ],
         ),
     );
-    writes.retied.calls(t, &mut add);
+    writes.record_changes.statements(t, &mut add);
     let r = saving.records;
     let v = saving.reviews;
     let ties = (&r.due, &r.topic, &r.scope, &r.row);
     add(
         !r.key.is_empty(),
-        call(
+        sql_call(
             RECORDS,
             &[
                 t, &r.kind, &r.key, &r.version, &r.at, &r.body, ties.0, ties.1, ties.2, ties.3,
@@ -653,29 +670,32 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
         ),
     );
     add(
-        !r.gone_key.is_empty(),
-        call(OLD_RECORDS, &[t, &r.gone_kind, &r.gone_key]),
+        !r.deleted_key.is_empty(),
+        sql_call(OLD_RECORDS, &[t, &r.deleted_kind, &r.deleted_key]),
     );
     // Not ON CONFLICT DO UPDATE: that needs the right to read the row, which this role lacks.
-    add(!v.key.is_empty(), call(OLD_REVIEWS, &[t, &v.kind, &v.key]));
     add(
         !v.key.is_empty(),
-        call(
+        sql_call(OLD_REVIEWS, &[t, &v.kind, &v.key]),
+    );
+    add(
+        !v.key.is_empty(),
+        sql_call(
             REVIEWS,
             &[t, &v.kind, &v.key, &v.version, &v.at, &v.body, &v.due],
         ),
     );
     add(
-        !v.gone_key.is_empty(),
-        call(OLD_REVIEWS, &[t, &v.gone_kind, &v.gone_key]),
+        !v.deleted_key.is_empty(),
+        sql_call(OLD_REVIEWS, &[t, &v.deleted_kind, &v.deleted_key]),
     );
-    writes.retied.next(t, &mut add);
+    writes.record_changes.next_due(t, &mut add);
     add(
         writes.next_expiry != i64::MAX,
-        call(SAVE_DUE, &[t, &writes.next_expiry]),
+        sql_call(SAVE_DUE, &[t, &writes.next_expiry]),
     );
     if let Some(clock) = saving.clock {
-        calls.push(call(
+        calls.push(sql_call(
             SAVE_CLOCK,
             &[
                 t,

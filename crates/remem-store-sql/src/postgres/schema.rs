@@ -2,16 +2,16 @@
 //! `migrate`, which prepares a database: roles, schema, steps, policies. All in one transaction; a
 //! second `migrate` at the same time waits for the first.
 
-pub use super::row_hash::{Filling, fill_hashes};
+pub use super::row_hash::{BackfillProgress, backfill_hashes};
 
-use super::connect::Target;
-use super::error::failed;
+use super::connect::PostgresTarget;
+use super::error::store_error;
 use remem_core::sabotage_sql;
 use remem_store::StoreError;
 use tokio_postgres::{Client, Error};
 
 /// A numbered step of the schema.
-struct Step {
+struct SchemaStep {
     number: i32,
     name: &'static str,
     sql: &'static str,
@@ -19,7 +19,7 @@ struct Step {
 
 macro_rules! step {
     ($series:literal, $number:literal, $name:literal) => {
-        Step {
+        SchemaStep {
             number: $number,
             name: $name,
             sql: include_str!(concat!("../../migrations/", $series, "/", $name, ".sql")),
@@ -28,7 +28,7 @@ macro_rules! step {
 }
 
 /// The host's own tables come first: the tenants' tables use their functions.
-const SERIES: [(&str, &[Step]); 2] = [
+const SERIES: [(&str, &[SchemaStep]); 2] = [
     (
         "host",
         &[
@@ -63,7 +63,7 @@ const PGVECTOR: &str = "DO $$ BEGIN
      END IF; END $$";
 
 /// Policies and rights: set up anew by every `migrate`.
-const WALLS: &str = include_str!("../../migrations/postgres-walls.sql");
+const POLICIES_AND_RIGHTS: &str = include_str!("../../migrations/postgres-walls.sql");
 
 /// The four roles of a database. The owner owns the tables and never logs in; the others serve and
 /// own nothing.
@@ -96,7 +96,7 @@ impl Roles {
 
 /// The result of `migrate`.
 #[derive(Debug)]
-pub struct Migrated {
+pub struct MigrationReport {
     /// The roles that exist now.
     pub roles: Roles,
     /// Whether the application's role was created just now, with the password that was given.
@@ -147,21 +147,27 @@ fn quoted(name: &str) -> String {
 
 /// Prepares a database, or brings it up to date. `password` is for the application's role, if that
 /// has to be created.
-pub async fn migrate(target: &Target, password: &str) -> Result<Migrated, SchemaError> {
+pub async fn migrate(
+    target: &PostgresTarget,
+    password: &str,
+) -> Result<MigrationReport, SchemaError> {
     let (client, driver) = target.connect().await?;
     #[expect(
         clippy::disallowed_methods,
         reason = "the connection is driven while its statements wait for it"
     )]
     let driver_task = tokio::spawn(driver);
-    let result = in_transaction(&client, password).await;
+    let result = migrate_in_transaction(&client, password).await;
     drop(client);
     let _ = driver_task.await; // its errors have reached the statements
     result
 }
 
-async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, SchemaError> {
-    let failed = |error: Error| SchemaError::Database(failed(error));
+async fn migrate_in_transaction(
+    client: &Client,
+    password: &str,
+) -> Result<MigrationReport, SchemaError> {
+    let failed = |error: Error| SchemaError::Database(store_error(error));
     client
         .batch_execute("BEGIN; SET LOCAL lock_timeout = '60s'")
         .await
@@ -193,7 +199,7 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
     client.batch_execute(&schema).await.map_err(failed)?;
     let mut applied = Vec::new();
     for (series, steps) in &SERIES {
-        let found = step_of(client, series).await.map_err(failed)?;
+        let found = applied_step(client, series).await.map_err(failed)?;
         refuse_newer(series, steps, found)?;
         for step in steps.iter().filter(|step| step.number > found) {
             client
@@ -210,7 +216,7 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
     }
     client
         .batch_execute(
-            &sabotage_sql!(WALLS)
+            &sabotage_sql!(POLICIES_AND_RIGHTS)
                 .replace("{app}", &app)
                 .replace("{worker}", &worker)
                 .replace("{reviewer}", &reviewer),
@@ -218,7 +224,7 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
         .await
         .map_err(failed)?;
     client.batch_execute("COMMIT").await.map_err(failed)?;
-    Ok(Migrated {
+    Ok(MigrationReport {
         roles,
         app_created,
         applied,
@@ -232,7 +238,7 @@ async fn prepare_roles(
     database: &str,
     password: &str,
 ) -> Result<bool, SchemaError> {
-    let failed = |error: Error| SchemaError::Database(failed(error));
+    let failed = |error: Error| SchemaError::Database(store_error(error));
     client.batch_execute(PGVECTOR).await.map_err(failed)?;
     let owner = quoted(&roles.owner);
     let app = quoted(&roles.app);
@@ -325,7 +331,7 @@ async fn prepare_roles(
 }
 
 /// The number of the last step of a series that was applied.
-async fn step_of(client: &Client, series: &str) -> Result<i32, Error> {
+async fn applied_step(client: &Client, series: &str) -> Result<i32, Error> {
     client
         .query_one(
             "SELECT coalesce(max(number), 0) FROM remem.schema_step WHERE series = $1",
@@ -335,7 +341,7 @@ async fn step_of(client: &Client, series: &str) -> Result<i32, Error> {
         .try_get(0)
 }
 
-fn refuse_newer(series: &'static str, steps: &[Step], found: i32) -> Result<(), SchemaError> {
+fn refuse_newer(series: &'static str, steps: &[SchemaStep], found: i32) -> Result<(), SchemaError> {
     let known = steps.last().map_or(0, |step| step.number);
     if found > known {
         Err(SchemaError::Newer {
@@ -350,7 +356,7 @@ fn refuse_newer(series: &'static str, steps: &[Step], found: i32) -> Result<(), 
 
 /// Refuses a database whose schema is not the one that this program was written for.
 pub(super) async fn check(client: &Client) -> Result<(), SchemaError> {
-    let failed = |error: Error| SchemaError::Database(failed(error));
+    let failed = |error: Error| SchemaError::Database(store_error(error));
     let is_prepared = "SELECT to_regclass('remem.schema_step') IS NOT NULL";
     let is_prepared: bool = client
         .query_one(is_prepared, &[])
@@ -361,7 +367,7 @@ pub(super) async fn check(client: &Client) -> Result<(), SchemaError> {
         return Err(SchemaError::Unprepared);
     }
     for (series, steps) in &SERIES {
-        let found = step_of(client, series).await.map_err(failed)?;
+        let found = applied_step(client, series).await.map_err(failed)?;
         refuse_newer(series, steps, found)?;
         let needed = steps.last().map_or(0, |step| step.number);
         if found < needed {

@@ -9,26 +9,28 @@
 //!
 //! The file `near` decides how the nearest vectors are found.
 
-use super::gate::{Gate, Identity, Role, call};
-use super::near::{self, Kind, Near};
-use super::read::{push_cell, push_created, push_tags};
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, Param, Part, Statement, entry, get};
+use super::gate::{Gate, Identity, Role, sql_call};
+use super::near::{self, EntryKind, VectorQuery};
+use super::read::{push_attributes, push_created, push_tags};
+use super::rows::{
+    ENTRY_COLUMNS, ENTRY_WIDTH, Param, StatementBuilder, VisiblePart, get, read_entry,
+};
 use crate::stored::content_hash;
 use crate::{bm25, spelling, terms};
 use remem_core::sabotage;
 use remem_core::{Embedding, Entry, EntryId, Scope};
-use remem_store::{Around, Candidate, Filter, Found, Probe, ReadAt, StoreError};
+use remem_store::{CandidateSet, Filter, Neighbours, Probe, ReadAt, SearchCandidate, StoreError};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A filter is selective if it matches at most this fraction, one in so many, of the vectors that
 /// are all compared.
-const LITTLE: i64 = 4;
+const SELECTIVE_FRACTION: i64 = 4;
 
 /// Finds the words of the query that a memory holds: one by one, and no further than the first
 /// posting of each. And the kinds of entries that it has many vectors of: it counts no further than
 /// the limit, and only vectors that there are indexes for (`near::INDEXED_DIMENSIONS`, as a
 /// literal, like in the definition of the index).
-const HELD: &str = "SELECT ARRAY(SELECT w.word FROM unnest($3::bigint[]) AS w (word) CROSS JOIN LATERAL
+const MEMORY_CONTENTS: &str = "SELECT ARRAY(SELECT w.word FROM unnest($3::bigint[]) AS w (word) CROSS JOIN LATERAL
       (SELECT 1 FROM remem.posting p WHERE p.tenant_id = $1 AND p.scope_id = s.scope_id AND p.word = w.word LIMIT 1) p),
     ARRAY(SELECT k.n - 1 FROM unnest($4::text[], $5::text[]) WITH ORDINALITY AS k (tier, typology, n) CROSS JOIN LATERAL
       (SELECT 1 FROM remem.vector v WHERE v.tenant_id = $1 AND v.scope_id = s.scope_id AND v.model = $6 AND v.tier = k.tier
@@ -36,15 +38,15 @@ const HELD: &str = "SELECT ARRAY(SELECT w.word FROM unnest($3::bigint[]) AS w (w
   FROM remem.scope s WHERE s.tenant_id = $1 AND s.memory_ref = $2";
 
 /// The parameters of a search statement.
-pub(super) struct Question<'a> {
+pub(super) struct SearchQuery<'a> {
     pub scope: &'a Scope,
     /// Digests of the words of the query.
     pub words: &'a [i64],
     /// Digests of the spelling corrections of words that the memory does not hold, with their
     /// similarity.
-    pub meant: &'a BTreeMap<i64, i64>,
+    pub corrections: &'a BTreeMap<i64, i64>,
     /// The vector of the query.
-    pub near: Option<&'a Near<'a>>,
+    pub near: Option<&'a VectorQuery<'a>>,
     pub filter: &'a Filter,
     pub depth: u32,
     pub at: &'a ReadAt,
@@ -52,10 +54,10 @@ pub(super) struct Question<'a> {
 
 /// The parts of a query that a memory has entries for.
 #[derive(Default)]
-struct Held {
+struct MemoryContents {
     words: HashSet<i64>,
     /// The kinds of entries that it has many vectors of.
-    many: Vec<Kind>,
+    many_vectors: Vec<EntryKind>,
 }
 
 impl Gate {
@@ -66,51 +68,54 @@ impl Gate {
         filter: &Filter,
         depth: u32,
         at: &ReadAt,
-    ) -> Result<Found, StoreError> {
-        let query_words = terms::asked(&probe.terms);
-        let words: Vec<i64> = query_words.iter().map(|word| word.word).collect();
+    ) -> Result<CandidateSet, StoreError> {
+        let query_words = terms::query_words(&probe.terms);
+        let words: Vec<i64> = query_words.iter().map(|word| word.digest).collect();
         let mut near = probe
             .vector
             .as_ref()
             .filter(|_| self.vectors)
-            .map(|(model, vector)| Near::new(model.0, vector));
+            .map(|(model, vector)| VectorQuery::new(model.0, vector));
         if words.is_empty() && near.is_none() {
-            return Ok(Found::default());
+            return Ok(CandidateSet::default());
         }
-        let Some(contents) = self.held(scope, &words, near.as_ref()).await? else {
-            return Ok(Found::default());
+        let Some(contents) = self.memory_contents(scope, &words, near.as_ref()).await? else {
+            return Ok(CandidateSet::default());
         };
-        let edits = spelling::slips(&query_words, |word| contents.words.contains(&word));
+        let edits = spelling::edits_of_unknown(&query_words, |word| contents.words.contains(&word));
         let corrections = if edits.is_empty() {
             BTreeMap::new()
         } else {
-            self.meant(scope, &edits).await?
+            self.corrections(scope, &edits).await?
         };
-        let query = Question {
+        let query = SearchQuery {
             scope,
             words: &words,
-            meant: &corrections,
+            corrections: &corrections,
             near: None,
             filter,
             depth,
             at,
         };
         if let Some(near) = &mut near {
-            near.choose(&contents.many, filter);
-            if near.is_along() && near::narrows(filter) && self.leaves_little(&query).await? {
-                near.choose_left();
+            near.choose_plan(&contents.many_vectors, filter);
+            if near.uses_index()
+                && near::has_other_conditions(filter)
+                && self.is_selective(&query).await?
+            {
+                near.choose_filtered();
             }
         }
         loop {
             let (found, nearest) = self
-                .found(&Question {
+                .run_search(&SearchQuery {
                     near: near.as_ref(),
                     ..query
                 })
                 .await?;
             if !near
                 .as_mut()
-                .is_some_and(|near| near.fell_short(&nearest, filter, depth))
+                .is_some_and(|near| near.replan_if_short(&nearest, filter, depth))
             {
                 return Ok(found);
             }
@@ -119,32 +124,35 @@ impl Gate {
 
     /// Whether so few entries match the filter that a walk along an index would hardly meet one.
     /// Counts no further than that.
-    async fn leaves_little(&self, query: &Question<'_>) -> Result<bool, StoreError> {
-        let statement = near::leaves_more(query, self.exact_max / LITTLE);
-        let counting = call(&statement.sql, &statement.params());
+    async fn is_selective(&self, query: &SearchQuery<'_>) -> Result<bool, StoreError> {
+        let statement = near::more_than_statement(query, self.exact_max / SELECTIVE_FRACTION);
+        let counting = sql_call(&statement.sql, &statement.params());
         Ok(self
-            .read_near(Role::App, Identity::of(query.scope), false, counting)
+            .read_near(Role::App, Identity::of_scope(query.scope), false, counting)
             .await?
             .is_empty())
     }
 
     /// Runs the statement; returns the candidates, and the kinds of those that were found by their
     /// vectors.
-    async fn found(&self, query: &Question<'_>) -> Result<(Found, Vec<Kind>), StoreError> {
-        let statement = statement(query);
-        let who = Identity::of(query.scope);
-        let searching = call(&statement.sql, &statement.params());
+    async fn run_search(
+        &self,
+        query: &SearchQuery<'_>,
+    ) -> Result<(CandidateSet, Vec<EntryKind>), StoreError> {
+        let statement = search_statement(query);
+        let who = Identity::of_scope(query.scope);
+        let searching = sql_call(&statement.sql, &statement.params());
         let rows = match query.near {
             None => {
                 self.read(Role::App, who, searching.sql, &searching.params)
                     .await?
             }
             Some(near) => {
-                self.read_near(Role::App, who, near.is_along(), searching)
+                self.read_near(Role::App, who, near.uses_index(), searching)
                     .await?
             }
         };
-        let mut found = Found::default();
+        let mut found = CandidateSet::default();
         let mut nearest = Vec::new();
         for row in &rows {
             let bytes: Option<&[u8]> = get(row, ENTRY_WIDTH + 2)?;
@@ -154,50 +162,55 @@ impl Gate {
                 .zip(vector)
                 .map(|(near, vector)| near.vector.cosine(&vector));
             let support = get::<i64>(row, ENTRY_WIDTH)?.cast_unsigned();
-            let lexical = get::<f64>(row, ENTRY_WIDTH + 1)? / bm25::PARTS;
-            let typo = get::<f64>(row, ENTRY_WIDTH + 4)? / bm25::PARTS;
+            let lexical = get::<f64>(row, ENTRY_WIDTH + 1)? / bm25::PARTS_PER_ONE;
+            let typo = get::<f64>(row, ENTRY_WIDTH + 4)? / bm25::PARTS_PER_ONE;
             let uses = get::<i64>(row, ENTRY_WIDTH + 5)?.cast_unsigned();
-            let entry = entry(row, &query.scope.memory_ref)?;
+            let entry = read_entry(row, &query.scope.memory_ref)?;
             if get(row, ENTRY_WIDTH + 6)? {
                 nearest.push((entry.tier, entry.typology));
             }
-            found.candidates.push(Candidate {
+            found.candidates.push(SearchCandidate {
                 entry,
                 lexical,
                 cosine,
-                typo,
+                correction_score: typo,
                 support,
                 uses,
             });
-            found.lexical_best = get::<f64>(row, ENTRY_WIDTH + 3)? / bm25::PARTS;
+            found.lexical_max = get::<f64>(row, ENTRY_WIDTH + 3)? / bm25::PARTS_PER_ONE;
         }
-        crate::order(&mut found.candidates);
+        crate::sort_candidates(&mut found.candidates);
         Ok((found, nearest))
     }
 
     /// The words and kinds that the memory holds. `None` if there is no such memory.
-    async fn held(
+    async fn memory_contents(
         &self,
         scope: &Scope,
         words: &[i64],
-        near: Option<&Near<'_>>,
-    ) -> Result<Option<Held>, StoreError> {
+        near: Option<&VectorQuery<'_>>,
+    ) -> Result<Option<MemoryContents>, StoreError> {
         let tenant = scope.tenant.as_str();
         let name = scope.memory_ref.as_str();
         let indexed = near.filter(|near| near.is_indexed());
-        let kinds: Vec<Kind> = indexed.into_iter().flat_map(|_| near::kinds()).collect();
+        let kinds: Vec<EntryKind> = indexed.into_iter().flat_map(|_| near::kinds()).collect();
         let (tiers, typologies): (Vec<&str>, Vec<&str>) = kinds
             .iter()
             .map(|kind| (kind.0.as_str(), kind.1.as_str()))
             .unzip();
         let model = indexed.map_or(-1, |near| near.model);
         let many = self.exact_max;
-        let lookup = call(
-            HELD,
+        let lookup = sql_call(
+            MEMORY_CONTENTS,
             &[&tenant, &name, &words, &tiers, &typologies, &model, &many],
         );
         let rows = self
-            .read(Role::App, Identity::of(scope), lookup.sql, &lookup.params)
+            .read(
+                Role::App,
+                Identity::of_scope(scope),
+                lookup.sql,
+                &lookup.params,
+            )
             .await?;
         let Some(row) = rows.first() else {
             return Ok(None);
@@ -207,22 +220,28 @@ impl Gate {
             .into_iter()
             .filter_map(|number| kinds.get(usize::try_from(number).ok()?).copied())
             .collect();
-        Ok(Some(Held {
+        Ok(Some(MemoryContents {
             words: get::<Vec<i64>>(row, 0)?.into_iter().collect(),
-            many,
+            many_vectors: many,
         }))
     }
 
     /// The spelling corrections that the memory holds.
-    async fn meant(
+    async fn corrections(
         &self,
         scope: &Scope,
-        edits: &[spelling::Slips<'_>],
+        edits: &[spelling::WordEdits<'_>],
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
-        let words: HashSet<i64> = edits.iter().flat_map(spelling::Slips::words).collect();
+        let words: HashSet<i64> = edits
+            .iter()
+            .flat_map(spelling::WordEdits::digests)
+            .collect();
         let words: Vec<i64> = words.into_iter().collect();
-        let contents = self.held(scope, &words, None).await?.unwrap_or_default();
-        Ok(spelling::meant(edits, |word| {
+        let contents = self
+            .memory_contents(scope, &words, None)
+            .await?
+            .unwrap_or_default();
+        Ok(spelling::corrections(edits, |word| {
             contents.words.contains(&word)
         }))
     }
@@ -235,12 +254,12 @@ impl Gate {
         ids: &[EntryId],
         reach: u32,
         at: &ReadAt,
-    ) -> Result<Vec<Around>, StoreError> {
+    ) -> Result<Vec<Neighbours>, StoreError> {
         let names: Vec<&str> = ids.iter().map(EntryId::as_str).collect();
-        let statement = around(scope, &names, reach, at);
-        let selection = call(&statement.sql, &statement.params());
+        let statement = neighbours_statement(scope, &names, reach, at);
+        let selection = sql_call(&statement.sql, &statement.params());
         let rows = self
-            .read_in_order(Role::App, Identity::of(scope), selection)
+            .read_in_order(Role::App, Identity::of_scope(scope), selection)
             .await?;
         let mut sides: HashMap<String, (Vec<Entry>, Vec<Entry>)> = HashMap::new();
         for row in &rows {
@@ -248,13 +267,13 @@ impl Gate {
             let before: Option<bool> = get(row, ENTRY_WIDTH + 1)?;
             let sides = sides.entry(of).or_default();
             match before {
-                Some(true) => sides.0.push(entry(row, &scope.memory_ref)?),
-                Some(false) => sides.1.push(entry(row, &scope.memory_ref)?),
+                Some(true) => sides.0.push(read_entry(row, &scope.memory_ref)?),
+                Some(false) => sides.1.push(read_entry(row, &scope.memory_ref)?),
                 None => {}
             }
         }
         let neighbours_of = |id: &EntryId| {
-            sides.remove(id.as_str()).map(|(before, after)| Around {
+            sides.remove(id.as_str()).map(|(before, after)| Neighbours {
                 id: id.clone(),
                 before,
                 after,
@@ -265,15 +284,15 @@ impl Gate {
 }
 
 /// The statement of a search: candidates by words, candidates by vectors, and the entries of both.
-pub(super) fn statement<'a>(query: &Question<'a>) -> Statement<'a> {
+pub(super) fn search_statement<'a>(query: &SearchQuery<'a>) -> StatementBuilder<'a> {
     let tenant = query.scope.tenant.as_str();
-    let mut statement = Statement::new("");
+    let mut statement = StatementBuilder::new("");
     push_ranked(&mut statement, query);
     // Sorted here, so that rows are looked at one by one until there are enough: the materialized
     // rows have no order.
     let best = ", lexical AS MATERIALIZED (SELECT k.row_id FROM (SELECT * FROM ranked ORDER BY total DESC, row_id DESC) k CROSS JOIN LATERAL (";
     statement.push(best, []);
-    push_seen(&mut statement, query, " AND e.row_id = k.row_id");
+    push_visible_rows(&mut statement, query, " AND e.row_id = k.row_id");
     let limit = || [Param::Number(query.depth.into())];
     statement.push(") e ORDER BY k.total DESC, k.row_id DESC LIMIT ?)", limit());
     statement.push(", near AS MATERIALIZED (", []);
@@ -301,12 +320,12 @@ pub(super) fn statement<'a>(query: &Question<'a>) -> Statement<'a> {
 }
 
 /// Adds the query of every entry that holds one of the words, with its score in parts.
-fn push_ranked<'a>(statement: &mut Statement<'a>, query: &Question<'a>) {
+fn push_ranked<'a>(statement: &mut StatementBuilder<'a>, query: &SearchQuery<'a>) {
     let tenant = query.scope.tenant.as_str();
     let name = query.scope.memory_ref.as_str();
     let k1 = bm25::K1;
     let b = bm25::B;
-    let alike = spelling::ALIKE;
+    let alike = spelling::SIMILARITY_SCALE;
     let sql = format!(
         "WITH s AS MATERIALIZED (SELECT scope_id, documents, words FROM remem.scope WHERE tenant_id = ? AND memory_ref = ?),
          w AS MATERIALIZED (SELECT word, false AS meant, {alike}::bigint AS alike FROM unnest(?::bigint[]) AS w (word)
@@ -327,8 +346,8 @@ fn push_ranked<'a>(statement: &mut Statement<'a>, query: &Question<'a>) {
         1.0 - b
     );
     let meant = (
-        query.meant.keys().copied().collect(),
-        query.meant.values().copied().collect(),
+        query.corrections.keys().copied().collect(),
+        query.corrections.values().copied().collect(),
     );
     let words = [
         Param::Numbers(query.words.to_vec()),
@@ -346,9 +365,13 @@ fn push_ranked<'a>(statement: &mut Statement<'a>, query: &Question<'a>) {
 
 /// Adds the query of the entries that the reader may see and that match the filter; `of` is a
 /// further condition.
-pub(super) fn push_seen<'a>(statement: &mut Statement<'a>, query: &Question<'a>, of: &str) {
+pub(super) fn push_visible_rows<'a>(
+    statement: &mut StatementBuilder<'a>,
+    query: &SearchQuery<'a>,
+    of: &str,
+) {
     statement.push("SELECT e.row_id FROM remem.entry e WHERE ", []);
-    statement.push_live(
+    statement.push_visible(
         query.scope.tenant.as_str(),
         "(SELECT scope_id FROM s)",
         query.at,
@@ -356,32 +379,32 @@ pub(super) fn push_seen<'a>(statement: &mut Statement<'a>, query: &Question<'a>,
     statement.push(of, []);
     push_tags(statement, &query.filter.tags);
     push_created(statement, query.filter, "e.created_at");
-    push_cell(statement, query.filter);
+    push_attributes(statement, query.filter);
     statement.push(" OFFSET 0", []);
 }
 
 /// The statement that selects the neighbours before and after each entry, and each entry itself
 /// (without a side), which shows that it is visible.
-pub(super) fn around<'a>(
+pub(super) fn neighbours_statement<'a>(
     scope: &'a Scope,
     names: &[&'a str],
     reach: u32,
     at: &'a ReadAt,
-) -> Statement<'a> {
+) -> StatementBuilder<'a> {
     let tenant = scope.tenant.as_str();
     let scope_id = "(SELECT scope_id FROM s)";
     let hashes = names
         .iter()
         .map(|name| content_hash(name.as_bytes()).to_vec())
         .collect();
-    let mut statement = Statement::new("");
+    let mut statement = StatementBuilder::new("");
     statement.push(
         "WITH s AS MATERIALIZED (SELECT scope_id FROM remem.scope WHERE tenant_id = ? AND memory_ref = ?),
          o AS MATERIALIZED (SELECT e.* FROM unnest(?::text[], ?::bytea[]) AS w (id, id_hash)
            CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE ",
         [Param::Text(tenant), Param::Text(scope.memory_ref.as_str()), Param::Texts(names.to_vec()), Param::Hashes(hashes)],
     );
-    statement.push_live(tenant, scope_id, at);
+    statement.push_visible(tenant, scope_id, at);
     statement.push(
         sabotage!(
             "neighbours-are-looked-for-in-the-whole-memory",
@@ -399,7 +422,7 @@ pub(super) fn around<'a>(
             " UNION ALL SELECT {ENTRY_COLUMNS}, o.id, {before} FROM o CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE "
         );
         statement.push(&head, []);
-        statement.push_part(tenant, scope_id, at, Part::There);
+        statement.push_visible_part(tenant, scope_id, at, VisiblePart::Current);
         // In a form that the index of lists supports: it holds the first 100 characters of an id.
         let tail = format!(
             " AND e.created_at {sign}= o.created_at AND (e.created_at {sign} o.created_at OR e.id {sign} o.id)

@@ -14,14 +14,14 @@ use tokio::sync::{Notify, watch};
 const TENANTS_MAX: usize = 4_096;
 
 /// The shared state of a node.
-pub(super) struct Shared {
+pub(super) struct NodeState {
     pub gate: Gate,
-    tenants: Mutex<HashMap<TenantId, Arc<Tenant>>>,
+    tenants: Mutex<HashMap<TenantId, Arc<TenantHandle>>>,
     /// Increased to wake the passes when there may be new work for them.
     pub wake: watch::Sender<u64>,
     /// Commits to announce to other nodes, and whether passes may have work because of them.
     outbox: Mutex<HashMap<TenantId, (Revision, bool)>>,
-    pub posted: Notify,
+    pub outbox_filled: Notify,
     /// The milliseconds by which the database's clock is ahead of this machine's.
     pub clock_ahead_ms: AtomicI64,
     /// Increased when tenants or keys may have changed, or notifications may have been missed.
@@ -30,14 +30,14 @@ pub(super) struct Shared {
 
 /// The queue and the newest known revision of one tenant on this node.
 #[derive(Default)]
-pub(super) struct Tenant {
+pub(super) struct TenantHandle {
     pub commits: Commits,
     revision: watch::Sender<Revision>,
 }
 
-impl Tenant {
+impl TenantHandle {
     /// Wakes those that wait for this revision, unless a newer one is known.
-    pub fn rang(&self, revision: Revision) {
+    pub fn publish(&self, revision: Revision) {
         self.revision
             .send_if_modified(|known| std::mem::replace(known, revision.max(*known)) < revision);
     }
@@ -47,14 +47,14 @@ impl Tenant {
     }
 }
 
-impl Shared {
-    pub fn new(gate: Gate) -> Shared {
-        Shared {
+impl NodeState {
+    pub fn new(gate: Gate) -> NodeState {
+        NodeState {
             gate,
             tenants: Mutex::default(),
             wake: watch::Sender::default(),
             outbox: Mutex::default(),
-            posted: Notify::new(),
+            outbox_filled: Notify::new(),
             clock_ahead_ms: AtomicI64::new(0),
             directory_version: AtomicU64::new(0),
         }
@@ -66,7 +66,7 @@ impl Shared {
     }
 
     /// The tenant's handle, created if it is not known.
-    pub fn tenant(&self, id: &TenantId) -> Arc<Tenant> {
+    pub fn tenant(&self, id: &TenantId) -> Arc<TenantHandle> {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tenant) = tenants.get(id) {
             return tenant.clone();
@@ -81,17 +81,17 @@ impl Shared {
 
     /// Announces a commit of this node: on this node at once, and to others as soon as the monitor
     /// sends the outbox.
-    pub fn committed(&self, id: &TenantId, revision: Revision, due: bool) {
-        self.tenant(id).rang(revision);
+    pub fn announce_commit(&self, id: &TenantId, revision: Revision, due: bool) {
+        self.tenant(id).publish(revision);
         let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
         let announced = outbox.entry(id.clone()).or_default();
         *announced = (announced.0.max(revision), announced.1 || due);
         drop(outbox);
-        self.posted.notify_one();
+        self.outbox_filled.notify_one();
     }
 
     /// Takes note of a commit of another node.
-    pub fn heard(&self, id: &TenantId, revision: Revision, due: bool) {
+    pub fn receive_commit(&self, id: &TenantId, revision: Revision, due: bool) {
         let tenant = self
             .tenants
             .lock()
@@ -99,7 +99,7 @@ impl Shared {
             .get(id)
             .cloned();
         if let Some(tenant) = tenant {
-            tenant.rang(revision);
+            tenant.publish(revision);
         }
         if due {
             self.wake.send_modify(|count| *count += 1);
@@ -138,7 +138,7 @@ impl Shared {
             let tenant = words.next().and_then(TenantId::parse);
             let revision = words.next().and_then(|r| r.parse().ok());
             if let (Some(tenant), Some(revision)) = (tenant, revision) {
-                self.heard(&tenant, Revision(revision), words.next() == Some("due"));
+                self.receive_commit(&tenant, Revision(revision), words.next() == Some("due"));
             }
         }
     }

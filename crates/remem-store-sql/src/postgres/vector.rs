@@ -1,48 +1,48 @@
 //! Stores, removes and counts vectors. Owns the table `vector`.
 
-use super::gate::{Call, Gate, Identity, Role, call};
-use super::load::Working;
-use super::near::as_text;
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry as entry_of, get, get_u64};
-use super::save::Writes;
+use super::gate::{Gate, Identity, Role, SqlCall, sql_call};
+use super::load::GroupState;
+use super::near::to_pgvector_text;
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, get, get_u64, read_entry as entry_of};
+use super::save::GroupWrites;
 use remem_core::{Embedding, Entry, EntryId, MemoryRef, ModelId, TenantId};
-use remem_store::{Outcome, RowCursor, StoreError, VectorCounts};
+use remem_store::{ChangeOutcome, RowCursor, StoreError, VectorCounts};
 use std::collections::HashMap;
 
 /// Stores the vector of an entry's text.
 pub(super) fn embed(
-    working: &Working,
-    writes: &mut Writes<'_>,
+    working: &GroupState,
+    writes: &mut GroupWrites<'_>,
     (memory_ref, id): (&MemoryRef, &EntryId),
     scan: u64,
     model: ModelId,
     vector: &Embedding,
-) -> Outcome {
+) -> ChangeOutcome {
     let found = working
         .entries
         .get(&(memory_ref.clone(), id.clone()))
         .filter(|entry| !entry.erased);
     let Some(entry) = found.filter(|_| working.vectors) else {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     };
     let row_key = (entry.scope_id, entry.row_id);
     if writes.rewrites.contains_key(&row_key) {
-        return Outcome::Nothing; // the group changes its text, or the rules that it was scanned with
+        return ChangeOutcome::NoChange; // the group changes its text, or the rules that it was scanned with
     }
     writes.vectors.embed(row_key, scan, model, vector);
-    Outcome::Done
+    ChangeOutcome::Done
 }
 
 /// The rows that a group writes to the table.
 #[derive(Default)]
-pub(super) struct Kept {
-    made: HashMap<(i64, i64, i64), (i64, Embedding)>,
-    columns: Columns,
-    gone: (Vec<i64>, Vec<i64>),
+pub(super) struct VectorWrites {
+    embedded: HashMap<(i64, i64, i64), (i64, Embedding)>,
+    columns: VectorColumns,
+    deleted: (Vec<i64>, Vec<i64>),
 }
 
 #[derive(Default)]
-struct Columns {
+struct VectorColumns {
     scope: Vec<i64>,
     row: Vec<i64>,
     model: Vec<i64>,
@@ -51,43 +51,43 @@ struct Columns {
     direction: Vec<String>,
 }
 
-impl Kept {
+impl VectorWrites {
     fn embed(&mut self, (scope, row): (i64, i64), scan: u64, model: ModelId, vector: &Embedding) {
-        self.made
+        self.embedded
             .insert((scope, row, model.0), (scan.cast_signed(), vector.clone()));
     }
 
     /// Deletes the vectors of a row whose text is erased or changed.
-    pub fn unembed(&mut self, scope: i64, row: i64) {
-        self.made
+    pub fn delete_vectors(&mut self, scope: i64, row: i64) {
+        self.embedded
             .retain(|row_key, _| (row_key.0, row_key.1) != (scope, row));
-        self.gone.0.push(scope);
-        self.gone.1.push(row);
+        self.deleted.0.push(scope);
+        self.deleted.1.push(row);
     }
 
     /// Turns the map into columns; afterwards only `statements` may be used.
-    pub fn seal(&mut self) {
-        for ((scope, row, model), (scan, vector)) in std::mem::take(&mut self.made) {
+    pub fn build_columns(&mut self) {
+        for ((scope, row, model), (scan, vector)) in std::mem::take(&mut self.embedded) {
             let columns = &mut self.columns;
             columns.scope.push(scope);
             columns.row.push(row);
             columns.model.push(model);
             columns.scan.push(scan);
             columns.bytes.push(vector.to_bytes());
-            columns.direction.push(as_text(&vector));
+            columns.direction.push(to_pgvector_text(&vector));
         }
     }
 
     /// The statements, to be run after those that change entries.
-    pub fn calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
+    pub fn statements<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, SqlCall<'a>)) {
         add(
-            !self.gone.1.is_empty(),
-            call(UNEMBED, &[t, &self.gone.0, &self.gone.1]),
+            !self.deleted.1.is_empty(),
+            sql_call(DELETE_VECTORS, &[t, &self.deleted.0, &self.deleted.1]),
         );
         let c = &self.columns;
         add(
             !c.row.is_empty(),
-            call(
+            sql_call(
                 EMBED,
                 &[
                     t,
@@ -110,7 +110,7 @@ const EMBED: &str = "INSERT INTO remem.vector (tenant_id, scope_id, row_id, mode
        AS n (scope_id, row_id, model, scan, bytes, direction)
      JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = n.scope_id AND e.row_id = n.row_id
      WHERE e.erased_at IS NULL AND e.scan = n.scan ON CONFLICT DO NOTHING";
-const UNEMBED: &str =
+const DELETE_VECTORS: &str =
     "DELETE FROM remem.vector v USING unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
      WHERE v.tenant_id = $1 AND v.scope_id = o.scope_id AND v.row_id = o.row_id";
 
@@ -135,9 +135,9 @@ impl Gate {
         let name = tenant.as_str();
         let after = after.unwrap_or(RowCursor(0, 0));
         let limit = i64::from(limit);
-        let statement = call(&sql, &[&name, &after.0, &after.1, &model.0, &limit]);
+        let statement = sql_call(&sql, &[&name, &after.0, &after.1, &model.0, &limit]);
         let rows = self
-            .read_in_order(Role::Worker, Identity::keeper(tenant), statement)
+            .read_in_order(Role::Worker, Identity::as_host(tenant), statement)
             .await?;
         let read_row = |row: &tokio_postgres::Row| {
             let memory_ref = MemoryRef::parse(get(row, ENTRY_WIDTH + 2)?)
@@ -155,7 +155,7 @@ impl Gate {
         let sql = "SELECT NULL::bigint, coalesce(sum(documents), 0)::bigint FROM remem.scope WHERE tenant_id = $1
                    UNION ALL SELECT model, count(*) FROM remem.vector WHERE tenant_id = $1 GROUP BY model ORDER BY 1 NULLS FIRST";
         let rows = self
-            .read(Role::Worker, Identity::keeper(tenant), sql, &[&name])
+            .read(Role::Worker, Identity::as_host(tenant), sql, &[&name])
             .await?;
         let mut counts = VectorCounts::default();
         for row in &rows {
@@ -183,8 +183,8 @@ impl Gate {
         let rows = self
             .write(
                 Role::App,
-                Identity::keeper(tenant),
-                vec![call(sql, &[&name, &keep, &limit])],
+                Identity::as_host(tenant),
+                vec![sql_call(sql, &[&name, &keep, &limit])],
             )
             .await?;
         rows.first()

@@ -3,14 +3,14 @@
 //! instant, page by page.
 
 use super::apply::id_head;
-use super::gate::{Failed, Gate, Identity, Role, Transaction, call};
-use super::load::clock;
+use super::gate::{Gate, Identity, Role, Transaction, TripError, sql_call};
+use super::load::read_clock;
 use super::rows::{get, get_bytes, get_u64};
 use crate::stored::content_hash;
 use crate::terms;
-use remem_core::event::{Link, chain_hash};
+use remem_core::event::{ChainLink, chain_hash};
 use remem_core::{Revision, Seq, TenantId, Timestamp};
-use remem_store::{Damages, StoreError};
+use remem_store::{DamageReport, StoreError};
 use std::collections::HashMap;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -24,34 +24,34 @@ impl Gate {
         let begin =
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '5min'";
         let (transaction, _) = self
-            .open(begin, Role::Worker, Identity::keeper(tenant), Vec::new())
+            .open(begin, Role::Worker, Identity::as_host(tenant), Vec::new())
             .await?;
-        let check = Checking {
+        let check = TenantCheck {
             transaction: &transaction,
             tenant: tenant.as_str(),
         };
-        let mut damages = Damages::default();
+        let mut damages = DamageReport::default();
         self.check_rows(&transaction, tenant, &mut damages).await?;
         let mut count = 0;
-        match check.texts().await {
+        match check.check_texts().await {
             Ok((expected, texts)) => {
                 count += texts;
-                if check.index().await? != expected {
+                if check.stored_rows().await? != expected {
                     damages
-                        .of("tags, search index or counters")
+                        .table_mut("tags, search index or counters")
                         .add("they do not match the texts");
                 }
             }
-            Err(error) => note(&mut damages, "entry: text", error)?,
+            Err(error) => add_damage(&mut damages, "entry: text", error)?,
         }
-        match check.chain().await {
+        match check.check_chain().await {
             Ok(events) => count += events,
-            Err(error) => note(&mut damages, "event: the chain breaks", error)?,
+            Err(error) => add_damage(&mut damages, "event: the chain breaks", error)?,
         }
         transaction
             .commit(Vec::new())
             .await
-            .map_err(Failed::into_store)?;
+            .map_err(TripError::into_store)?;
         if damages.0.is_empty() {
             Ok(count)
         } else {
@@ -62,10 +62,14 @@ impl Gate {
 
 /// Adds damage to the findings; an error that is not damage, such as a lost connection, ends the
 /// check.
-fn note(damages: &mut Damages, what: &'static str, error: StoreError) -> Result<(), StoreError> {
+fn add_damage(
+    damages: &mut DamageReport,
+    what: &'static str,
+    error: StoreError,
+) -> Result<(), StoreError> {
     match error {
         StoreError::Damaged(why) => {
-            damages.of(what).add(why);
+            damages.table_mut(what).add(why);
             Ok(())
         }
         other => Err(other),
@@ -74,12 +78,12 @@ fn note(damages: &mut Damages, what: &'static str, error: StoreError) -> Result<
 
 /// A checksum of a set of rows that does not depend on their order.
 #[derive(Default, PartialEq, Eq)]
-struct Bag {
+struct RowChecksum {
     rows: u64,
     sum: u128,
 }
 
-impl Bag {
+impl RowChecksum {
     fn add(&mut self, numbers: &[i64], texts: &[&str]) {
         let mut hasher = blake3::Hasher::new();
         for number in numbers {
@@ -99,20 +103,20 @@ impl Bag {
 
 /// The rows that follow from the texts: tags, search index, counters of each memory with entries.
 #[derive(Default, PartialEq, Eq)]
-struct Derived {
-    tags: Bag,
-    postings: Bag,
+struct DerivedRows {
+    tags: RowChecksum,
+    postings: RowChecksum,
     counters: HashMap<i64, (i64, i64)>,
 }
 
 /// The check of one tenant in one transaction.
-struct Checking<'a> {
+struct TenantCheck<'a> {
     transaction: &'a Transaction,
     tenant: &'a str,
 }
 
 /// The fields of an event that the chain covers.
-fn link(row: &Row) -> Result<Link<'_>, StoreError> {
+fn event_link(row: &Row) -> Result<ChainLink<'_>, StoreError> {
     let run: Option<&str> = get(row, 3)?;
     let run_seq: Option<i64> = get(row, 4)?;
     let recorded_at: Option<i64> = get(row, 5)?;
@@ -120,7 +124,7 @@ fn link(row: &Row) -> Result<Link<'_>, StoreError> {
     if run.is_some() != run_seq.is_some() || (run.is_none() && recorded_at.is_some()) {
         return Err(StoreError::Damaged("an event is half of a run"));
     }
-    Ok(Link {
+    Ok(ChainLink {
         seq: Seq(get_u64(row, 0)?),
         revision: Revision(get_u64(row, 1)?),
         at: Timestamp(get(row, 2)?),
@@ -132,31 +136,35 @@ fn link(row: &Row) -> Result<Link<'_>, StoreError> {
     })
 }
 
-impl Checking<'_> {
-    async fn page(&self, sql: &str, after: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
+impl TenantCheck<'_> {
+    async fn read_page(
+        &self,
+        sql: &str,
+        after: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
         let mut params: Vec<&(dyn ToSql + Sync)> = vec![&self.tenant, &PAGE];
         params.extend(after);
         Ok(self
             .transaction
-            .run(vec![call(sql, &params)])
+            .run(vec![sql_call(sql, &params)])
             .await
-            .map_err(Failed::into_store)?
+            .map_err(TripError::into_store)?
             .remove(0))
     }
 
     /// Checks that the events have no gaps, form a chain, and end where the clock says.
-    async fn chain(&self) -> Result<u64, StoreError> {
+    async fn check_chain(&self) -> Result<u64, StoreError> {
         let sql = "SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM remem.event
                    WHERE tenant_id = $1 AND seq > $3 ORDER BY seq LIMIT $2";
         let mut count = 0u64;
         let mut chain = [0; 32];
         loop {
-            let page = self.page(sql, &[&count.cast_signed()]).await?;
+            let page = self.read_page(sql, &[&count.cast_signed()]).await?;
             if page.is_empty() {
                 break;
             }
             for row in &page {
-                let link = link(row)?;
+                let link = event_link(row)?;
                 count += 1;
                 chain = chain_hash(&chain, &link);
                 if link.seq.0 != count || chain != get_bytes(row, 8)? {
@@ -164,10 +172,10 @@ impl Checking<'_> {
                 }
             }
         }
-        let rows = self.page("SELECT revision, seq, at, chain, scopes FROM remem.tenant_clock WHERE tenant_id = $1 LIMIT $2", &[]).await?;
+        let rows = self.read_page("SELECT revision, seq, at, chain, scopes FROM remem.tenant_clock WHERE tenant_id = $1 LIMIT $2", &[]).await?;
         let end = rows
             .first()
-            .map(clock)
+            .map(read_clock)
             .transpose()?
             .map_or((Seq(0), [0; 32]), |clock| (clock.seq, clock.chain));
         if end == (Seq(count), chain) {
@@ -180,40 +188,40 @@ impl Checking<'_> {
     }
 
     /// Compares each text with its hash, and derives the rows that follow from the texts.
-    async fn texts(&self) -> Result<(Derived, u64), StoreError> {
+    async fn check_texts(&self) -> Result<(DerivedRows, u64), StoreError> {
         let sql = "SELECT scope_id, row_id, id, content, tags, content_hash, created_at FROM remem.entry
                    WHERE tenant_id = $1 AND erased_at IS NULL AND (scope_id, row_id) > ($3, $4) ORDER BY scope_id, row_id LIMIT $2";
         let mut count = 0u64;
         let mut after = (0i64, 0i64);
-        let mut derived = Derived::default();
+        let mut derived = DerivedRows::default();
         loop {
-            let page = self.page(sql, &[&after.0, &after.1]).await?;
+            let page = self.read_page(sql, &[&after.0, &after.1]).await?;
             let Some(last) = page.last() else {
                 return Ok((derived, count));
             };
             after = (get(last, 0)?, get(last, 1)?);
             for row in &page {
-                derive(row, &mut derived)?;
+                derive_rows(row, &mut derived)?;
                 count += 1;
             }
         }
     }
 
     /// The same rows as they are stored.
-    async fn index(&self) -> Result<Derived, StoreError> {
-        let mut derived = Derived::default();
-        self.postings(&mut derived).await?;
-        self.tags(&mut derived).await?;
-        self.counters(&mut derived).await?;
+    async fn stored_rows(&self) -> Result<DerivedRows, StoreError> {
+        let mut derived = DerivedRows::default();
+        self.add_postings(&mut derived).await?;
+        self.add_tags(&mut derived).await?;
+        self.add_counters(&mut derived).await?;
         Ok(derived)
     }
 
-    async fn postings(&self, derived: &mut Derived) -> Result<(), StoreError> {
+    async fn add_postings(&self, derived: &mut DerivedRows) -> Result<(), StoreError> {
         let sql = "SELECT scope_id, word, row_id, times, words FROM remem.posting
                    WHERE tenant_id = $1 AND (scope_id, word, row_id) > ($3, $4, $5) ORDER BY scope_id, word, row_id LIMIT $2";
         let mut after = (0i64, i64::MIN, 0i64);
         loop {
-            let page = self.page(sql, &[&after.0, &after.1, &after.2]).await?;
+            let page = self.read_page(sql, &[&after.0, &after.1, &after.2]).await?;
             let Some(last) = page.last() else {
                 return Ok(());
             };
@@ -235,14 +243,14 @@ impl Checking<'_> {
         }
     }
 
-    async fn tags(&self, derived: &mut Derived) -> Result<(), StoreError> {
+    async fn add_tags(&self, derived: &mut DerivedRows) -> Result<(), StoreError> {
         let sql = "SELECT scope_id, row_id, created_at, tag, id_head FROM remem.entry_tag WHERE tenant_id = $1
                    AND (scope_id, tag, created_at, id_head, row_id) > ($3, $4, $5, $6, $7)
                    ORDER BY scope_id, tag, created_at, id_head, row_id LIMIT $2";
         let mut after = (0i64, String::new(), i64::MIN, String::new(), 0i64);
         loop {
             let page = self
-                .page(sql, &[&after.0, &after.1, &after.2, &after.3, &after.4])
+                .read_page(sql, &[&after.0, &after.1, &after.2, &after.3, &after.4])
                 .await?;
             let Some(last) = page.last() else {
                 return Ok(());
@@ -263,11 +271,11 @@ impl Checking<'_> {
         }
     }
 
-    async fn counters(&self, derived: &mut Derived) -> Result<(), StoreError> {
+    async fn add_counters(&self, derived: &mut DerivedRows) -> Result<(), StoreError> {
         let sql = "SELECT scope_id, documents, words FROM remem.scope WHERE tenant_id = $1 AND scope_id > $3 ORDER BY scope_id LIMIT $2";
         let mut after = 0i64;
         loop {
-            let page = self.page(sql, &[&after]).await?;
+            let page = self.read_page(sql, &[&after]).await?;
             let Some(last) = page.last() else {
                 return Ok(());
             };
@@ -283,7 +291,7 @@ impl Checking<'_> {
 }
 
 /// Adds the rows that follow from one entry's text.
-fn derive(row: &Row, derived: &mut Derived) -> Result<(), StoreError> {
+fn derive_rows(row: &Row, derived: &mut DerivedRows) -> Result<(), StoreError> {
     let scope: i64 = get(row, 0)?;
     let row_id: i64 = get(row, 1)?;
     let created_at: i64 = get(row, 6)?;
@@ -295,7 +303,7 @@ fn derive(row: &Row, derived: &mut Derived) -> Result<(), StoreError> {
     }
     let text =
         std::str::from_utf8(content).map_err(|_| StoreError::Damaged("a text is not UTF-8"))?;
-    let words = terms::words(text);
+    let words = terms::count_words(text);
     for (word, times) in &words.counts {
         derived.postings.add(
             &[scope, *word, row_id, i64::from(*times), words.total.into()],

@@ -74,67 +74,67 @@ impl Drop for Waiter<'_> {
     }
 }
 
-type Used = Arc<Mutex<HashMap<Account, Arc<Semaphore>>>>;
+type PermitsByAccount = Arc<Mutex<HashMap<Account, Arc<Semaphore>>>>;
 
 /// The share of a pool that requests of one account may use at a time: half of it, so that slow
 /// statements of one account leave the other half to others.
-pub(crate) struct Shares {
-    each: usize,
-    used: Used,
+pub(crate) struct PoolShares {
+    per_account_max: usize,
+    permits: PermitsByAccount,
 }
 
-impl Shares {
+impl PoolShares {
     /// Shares of a pool of so many connections.
-    pub fn of_pool(connections: usize) -> Shares {
-        Shares {
-            each: (connections / 2).max(1),
-            used: Used::default(),
+    pub fn of_pool(connections: usize) -> PoolShares {
+        PoolShares {
+            per_account_max: (connections / 2).max(1),
+            permits: PermitsByAccount::default(),
         }
     }
 
     /// A request's claim on the share of its account, of which nothing is taken yet.
-    pub fn of(&self, account: &Account) -> Share {
-        let mut by_account = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn of(&self, account: &Account) -> PoolShare {
+        let mut by_account = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
         let account_permits = by_account
             .entry(account.clone())
-            .or_insert_with(|| Arc::new(Semaphore::new(self.each)));
-        Share {
-            places: Some(account_permits.clone()),
-            taken: None,
+            .or_insert_with(|| Arc::new(Semaphore::new(self.per_account_max)));
+        PoolShare {
+            permits: Some(account_permits.clone()),
+            permit: None,
             account: account.clone(),
-            used: self.used.clone(),
+            used: self.permits.clone(),
         }
     }
 }
 
 /// A permit of an account's share, once it is taken.
-pub(crate) struct Share {
-    places: Option<Arc<Semaphore>>,
-    taken: Option<OwnedSemaphorePermit>,
+pub(crate) struct PoolShare {
+    permits: Option<Arc<Semaphore>>,
+    permit: Option<OwnedSemaphorePermit>,
     account: Account,
-    used: Used,
+    used: PermitsByAccount,
 }
 
-impl Share {
+impl PoolShare {
     /// Takes a permit if one is free; returns whether it did.
-    pub fn is_free(&mut self) -> bool {
-        let permits = self.places.clone();
-        self.taken = permits.and_then(|permits| permits.try_acquire_owned().ok());
-        self.taken.is_some()
+    pub fn try_take(&mut self) -> bool {
+        let permits = self.permits.clone();
+        self.permit = permits.and_then(|permits| permits.try_acquire_owned().ok());
+        self.permit.is_some()
     }
 
     /// Takes a permit as soon as one is free.
     pub async fn take(&mut self) {
-        if let Some(permits) = self.places.clone() {
-            self.taken = permits.acquire_owned().await.ok();
+        if let Some(permits) = self.permits.clone() {
+            self.permit = permits.acquire_owned().await.ok();
         }
     }
 }
 
-impl Drop for Share {
+impl Drop for PoolShare {
     fn drop(&mut self) {
         let mut by_account = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        (self.taken, self.places) = (None, None);
+        (self.permit, self.permits) = (None, None);
         // Accounts come from callers: an account without requests must take no memory.
         if by_account
             .get(&self.account)
@@ -167,19 +167,19 @@ mod tests {
     #[tokio::test]
     async fn a_share_is_half_of_the_pool_and_forgotten_when_nobody_uses_it() {
         for (connections, each) in [(1, 1), (2, 1), (3, 1), (16, 8)] {
-            assert_eq!(Shares::of_pool(connections).each, each);
+            assert_eq!(PoolShares::of_pool(connections).per_account_max, each);
         }
-        let shares = Shares::of_pool(2);
+        let shares = PoolShares::of_pool(2);
         let account = |name| Account::Tenant(TenantId::parse(name).unwrap());
         let mut first = shares.of(&account("a"));
-        assert!(first.is_free());
+        assert!(first.try_take());
         let mut second = shares.of(&account("a"));
-        assert!(!second.is_free());
-        assert!(shares.of(&account("b")).is_free());
+        assert!(!second.try_take());
+        assert!(shares.of(&account("b")).try_take());
         drop(first);
         second.take().await;
-        assert!(!shares.of(&account("a")).is_free());
+        assert!(!shares.of(&account("a")).try_take());
         drop(second);
-        assert!(shares.used.lock().unwrap().is_empty());
+        assert!(shares.permits.lock().unwrap().is_empty());
     }
 }

@@ -1,28 +1,28 @@
 //! Validity windows, sessions, actions, rules and retention: the changes, and the queries about
 //! them. Owns the tables `action_link` and `rule`.
 
-use super::apply::tick;
-use super::gate::{Call, Gate, Identity, Role, call};
-use super::load::{EntryRow, Working};
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry as entry_of, get, get_u64};
-use super::save::Writes;
+use super::apply::advance_revision;
+use super::gate::{Gate, Identity, Role, SqlCall, sql_call};
+use super::load::{GroupState, LoadedEntry};
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, get, get_u64, read_entry as entry_of};
+use super::save::GroupWrites;
 use super::{entry, tie};
 use remem_core::sabotage;
 use remem_core::{
-    ActionText, Actor, Batch, Closing, EntryId, Evidence, MemoryRef, PrincipalId, Reason, Revision,
-    RuleId, RuleText, Scope, TenantId, Timestamp, WorldId,
+    ActionText, Actor, Batch, ClosingReason, EntryId, Evidence, MemoryRef, PrincipalId,
+    RetireReason, Revision, RuleId, RuleText, Scope, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, EntryState, Faded, Outcome, RetentionCount, RetentionState, RowCursor,
-    Rule, StoreError,
+    ActionLink, ChangeOutcome, EndedStatement, EntryState, RetentionCount, RetentionState,
+    RowCursor, SlotAnswer, StoreError, WorldRule,
 };
 use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-type Place<'a> = (&'a MemoryRef, &'a EntryId);
+type EntryKeyRef<'a> = (&'a MemoryRef, &'a EntryId);
 
-fn is_live(entry: &EntryRow, batch: &Batch) -> bool {
+fn is_live(entry: &LoadedEntry, batch: &Batch) -> bool {
     entry.rev_to.is_none() && entry.expires_at.is_none_or(|end| end > batch.at().0)
 }
 
@@ -30,12 +30,12 @@ fn is_live(entry: &EntryRow, batch: &Batch) -> bool {
 /// batch: its row is then the next of its memory, unless the group has loaded it already.
 pub(super) fn close(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
-    (memory_ref, id): Place<'_>,
-    (closing, by): (Closing, Option<&EntryId>),
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
+    (memory_ref, id): EntryKeyRef<'_>,
+    (closing, by): (ClosingReason, Option<&EntryId>),
     before: Revision,
-) -> Outcome {
+) -> ChangeOutcome {
     let entry_key = (memory_ref.clone(), id.clone());
     if !working
         .entries
@@ -44,76 +44,83 @@ pub(super) fn close(
     {
         return sabotage!(
             "postgres-a-late-answer-takes-no-time-from-what-is-over",
-            shorten(batch, working, writes, &entry_key, closing, before),
-            Outcome::Nothing
+            close_earlier(batch, working, writes, &entry_key, closing, before),
+            ChangeOutcome::NoChange
         );
     }
-    let revision = tick(batch, working, before).0.cast_signed();
+    let revision = advance_revision(batch, working, before).0.cast_signed();
     let at = working.clock.at;
     if let Some(successor_entry) =
         by.and_then(|by| working.entries.get_mut(&(memory_ref.clone(), by.clone())))
     {
         successor_entry.stands_for_others = true;
     }
-    let by = by.and_then(|by| successor(batch, working, memory_ref, by));
+    let by = by.and_then(|by| successor_row(batch, working, memory_ref, by));
     let Some(entry) = working.entries.get_mut(&entry_key) else {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     };
     let row = (entry.scope_id, entry.row_id);
-    if let Closing::Untrue(from) = closing {
-        untrue_from(entry, from);
+    if let ClosingReason::InvalidFrom(from) = closing {
+        set_invalid_at(entry, from);
         if from > at {
             writes.state(entry); // it holds until then
-            return Outcome::Done;
+            return ChangeOutcome::Done;
         }
     }
-    entry.end(batch, revision, at.0, closing.as_str());
+    entry.mark_removed(batch, revision, at.0, closing.as_str());
     entry.replaced_by = by;
     writes.state(entry);
-    writes.unsign(row.0, row.1);
-    tie::retie(working, writes, row, Reason::Superseded, by.unwrap_or(0));
-    Outcome::Removed
+    writes.delete_signature(row.0, row.1);
+    tie::move_records(
+        working,
+        writes,
+        row,
+        RetireReason::Superseded,
+        by.unwrap_or(0),
+    );
+    ChangeOutcome::Removed
 }
 
 /// Moves the end of a closed statement to an earlier time: a late answer may reveal that it was
 /// over before that.
-fn shorten(
+fn close_earlier(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
     entry_key: &(MemoryRef, EntryId),
-    closing: Closing,
+    closing: ClosingReason,
     before: Revision,
-) -> Outcome {
-    let Closing::Untrue(from) = closing else {
-        return Outcome::Nothing;
+) -> ChangeOutcome {
+    let ClosingReason::InvalidFrom(from) = closing else {
+        return ChangeOutcome::NoChange;
     };
-    let over = |entry: &EntryRow| !entry.erased && entry.reason.as_deref() == Some("invalidated");
+    let over =
+        |entry: &LoadedEntry| !entry.erased && entry.reason.as_deref() == Some("invalidated");
     if !working
         .entries
         .get(entry_key)
         .is_some_and(|entry| over(entry) && entry.invalid_at.is_some_and(|end| end > from.0))
     {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     }
-    tick(batch, working, before);
+    advance_revision(batch, working, before);
     if let Some(entry) = working.entries.get_mut(entry_key) {
-        untrue_from(entry, from);
+        set_invalid_at(entry, from);
         writes.state(entry);
     }
-    Outcome::Done
+    ChangeOutcome::Done
 }
 
 /// Sets the time from which a statement is untrue.
-fn untrue_from(entry: &mut EntryRow, from: Timestamp) {
+fn set_invalid_at(entry: &mut LoadedEntry, from: Timestamp) {
     entry.valid_at = entry.valid_at.or(Some(entry.created_at.min(from.0)));
     entry.invalid_at = Some(from.0);
 }
 
 /// The row that an entry of the memory has, or will have when this batch puts it.
-fn successor(
+fn successor_row(
     batch: &Batch,
-    working: &Working,
+    working: &GroupState,
     memory_ref: &MemoryRef,
     by: &EntryId,
 ) -> Option<i64> {
@@ -145,23 +152,23 @@ fn successor(
 /// Removes an entry of a session that has ended, unless an action rests on it.
 pub(super) fn end(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
-    (memory_ref, id): Place<'_>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
+    (memory_ref, id): EntryKeyRef<'_>,
     before: Revision,
-) -> Outcome {
+) -> ChangeOutcome {
     let entry_key = (memory_ref.clone(), id.clone());
-    let ends = |entry: &EntryRow| entry.rev_to.is_none() && !entry.persistent && !entry.linked;
+    let ends = |entry: &LoadedEntry| entry.rev_to.is_none() && !entry.persistent && !entry.linked;
     if !working.entries.get(&entry_key).is_some_and(ends) {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     }
-    let revision = tick(batch, working, before).0.cast_signed();
+    let revision = advance_revision(batch, working, before).0.cast_signed();
     let at = working.clock.at.0;
     if let Some(entry) = working.entries.get_mut(&entry_key) {
-        entry.end(batch, revision, at, "closed");
+        entry.mark_removed(batch, revision, at, "closed");
         writes.state(entry);
         let row = (entry.scope_id, entry.row_id);
-        tie::untie(working, writes, row);
+        tie::delete_records_of(working, writes, row);
     }
     if working.snapshots.values().all(|held| *held >= revision) {
         entry::erase(batch, working, writes, &entry_key, false);
@@ -172,7 +179,7 @@ pub(super) fn end(
                 .map_or(revision, |first| first.min(revision)),
         );
     }
-    Outcome::Removed
+    ChangeOutcome::Removed
 }
 
 /// Erases a statement whose validity ended before `faded`, unless an action rests on it. A
@@ -180,12 +187,12 @@ pub(super) fn end(
 /// about the past; it ends with its text.
 pub(super) fn strip(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
-    (memory_ref, id): Place<'_>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
+    (memory_ref, id): EntryKeyRef<'_>,
     faded: Timestamp,
     before: Revision,
-) -> Outcome {
+) -> ChangeOutcome {
     let entry_key = (memory_ref.clone(), id.clone());
     let oldest = working
         .snapshots
@@ -193,69 +200,69 @@ pub(super) fn strip(
         .min()
         .copied()
         .unwrap_or(i64::MAX);
-    let is_erasable = |entry: &EntryRow| match entry.rev_to {
+    let is_erasable = |entry: &LoadedEntry| match entry.rev_to {
         None => true,
         Some(end) => entry.reason.as_deref() == Some("invalidated") && end <= oldest,
     };
-    let is_due = |entry: &EntryRow| {
+    let is_due = |entry: &LoadedEntry| {
         !entry.erased
             && !entry.linked
             && entry.invalid_at.is_some_and(|end| end < faded.0)
             && is_erasable(entry)
     };
     if !working.entries.get(&entry_key).is_some_and(is_due) {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     }
-    let revision = tick(batch, working, before).0.cast_signed();
+    let revision = advance_revision(batch, working, before).0.cast_signed();
     let at = working.clock.at.0;
     if let Some(entry) = working.entries.get_mut(&entry_key) {
         if entry.rev_to.is_none() {
-            entry.end(batch, revision, at, "invalidated");
+            entry.mark_removed(batch, revision, at, "invalidated");
         }
         writes.state(entry);
     }
     entry::erase(batch, working, writes, &entry_key, false);
-    Outcome::Removed
+    ChangeOutcome::Removed
 }
 
 /// Replaces the evidence of an entry.
 pub(super) fn strengthen(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
-    (memory_ref, id): Place<'_>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
+    (memory_ref, id): EntryKeyRef<'_>,
     evidence: &Evidence,
     before: Revision,
-) -> Outcome {
+) -> ChangeOutcome {
     let entry_key = (memory_ref.clone(), id.clone());
     let evidence = evidence.to_text();
-    let changes = |entry: &EntryRow| is_live(entry, batch) && entry.evidence != evidence;
+    let changes = |entry: &LoadedEntry| is_live(entry, batch) && entry.evidence != evidence;
     if !working.entries.get(&entry_key).is_some_and(changes) {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     }
-    tick(batch, working, before);
+    advance_revision(batch, working, before);
     if let Some(entry) = working.entries.get_mut(&entry_key) {
         entry.evidence = evidence;
         writes.state(entry);
     }
-    Outcome::Done
+    ChangeOutcome::Done
 }
 
 /// Records that an action rests on an entry.
 pub(super) fn link(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
-    (memory_ref, id): Place<'_>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
+    (memory_ref, id): EntryKeyRef<'_>,
     text: &ActionText,
     before: Revision,
-) -> Outcome {
+) -> ChangeOutcome {
     let Some(entry) = working
         .entries
         .get(&(memory_ref.clone(), id.clone()))
         .filter(|entry| !entry.erased)
     else {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     };
     let key = (
         entry.scope_id,
@@ -264,9 +271,9 @@ pub(super) fn link(
         text.reference.clone(),
     );
     if working.links.contains(&key) || !writes.workshop.linked.insert(key.clone()) {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     }
-    tick(batch, working, before);
+    advance_revision(batch, working, before);
     let at = working.clock.at.max(batch.at()).0;
     if let Some(entry) = working.entries.get_mut(&(memory_ref.clone(), id.clone())) {
         entry.linked = true;
@@ -275,24 +282,24 @@ pub(super) fn link(
         .workshop
         .links
         .push((key, at, batch.principal().map(|p| p.as_str().to_owned())));
-    Outcome::Done
+    ChangeOutcome::Done
 }
 
 /// Writes a rule, or deletes it.
 pub(super) fn rule(
     batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
+    working: &mut GroupState,
+    writes: &mut GroupWrites<'_>,
     (world, id): (&WorldId, &RuleId),
     body: Option<&RuleText>,
     before: Revision,
-) -> Outcome {
+) -> ChangeOutcome {
     let key = (world.as_str().to_owned(), id.as_str().to_owned());
     let exists = working.rules.contains(&key);
     if body.is_none() && !exists {
-        return Outcome::Nothing;
+        return ChangeOutcome::NoChange;
     }
-    tick(batch, working, before);
+    advance_revision(batch, working, before);
     let at = working.clock.at.0;
     if body.is_some() {
         working.rules.insert(key.clone())
@@ -304,9 +311,9 @@ pub(super) fn rule(
         .rules
         .insert(key, body.map(|body| (body.as_str().to_owned(), at)));
     if body.is_some() {
-        Outcome::Done
+        ChangeOutcome::Done
     } else {
-        Outcome::Removed
+        ChangeOutcome::Removed
     }
 }
 
@@ -323,22 +330,22 @@ type LinkColumns = (
 
 /// The rows that a group writes to the tables of this file.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct WorkshopWrites {
     linked: HashSet<LinkKey>,
     links: Vec<(LinkKey, i64, Option<String>)>,
     rules: HashMap<(String, String), Option<(String, i64)>>,
     link_columns: LinkColumns,
     rule_columns: (Vec<String>, Vec<String>, Vec<String>, Vec<i64>),
-    gone: (Vec<String>, Vec<String>),
+    deleted_rules: (Vec<String>, Vec<String>),
     /// Changes of stored texts of callers.
-    pub beside: super::beside::Kept,
+    pub caller_texts: super::caller_texts::CallerTextWrites,
     /// Whether the group is one batch.
-    pub alone: bool,
+    pub is_single_batch: bool,
 }
 
-impl Kept {
+impl WorkshopWrites {
     /// Turns the maps into columns; afterwards only the statements may be used.
-    pub fn seal(&mut self) {
+    pub fn build_columns(&mut self) {
         let columns = &mut self.link_columns;
         for ((scope, row, action, reference), at, by) in std::mem::take(&mut self.links) {
             columns.0.push(scope);
@@ -350,8 +357,8 @@ impl Kept {
         }
         for ((world, id), rule) in std::mem::take(&mut self.rules) {
             let Some((body, at)) = rule else {
-                self.gone.0.push(world);
-                self.gone.1.push(id);
+                self.deleted_rules.0.push(world);
+                self.deleted_rules.1.push(id);
                 continue;
             };
             self.rule_columns.0.push(world);
@@ -365,26 +372,35 @@ impl Kept {
     /// is one batch: no batch may restate a rule that an earlier batch made, or one that only a
     /// later batch deletes. A batch that is refused only because of this order is tried again
     /// alone.
-    pub fn rule_calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
+    pub fn rule_statements<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, SqlCall<'a>)) {
         let r = &self.rule_columns;
-        add(!r.0.is_empty(), call(RULE, &[t, &r.0, &r.1, &r.2, &r.3]));
         add(
-            self.alone && !self.gone.0.is_empty(),
-            call(UNRULE, &[t, &self.gone.0, &self.gone.1]),
+            !r.0.is_empty(),
+            sql_call(RULE, &[t, &r.0, &r.1, &r.2, &r.3]),
+        );
+        add(
+            self.is_single_batch && !self.deleted_rules.0.is_empty(),
+            sql_call(
+                DELETE_RULES,
+                &[t, &self.deleted_rules.0, &self.deleted_rules.1],
+            ),
         );
     }
 
     /// Links are written after the entries that they belong to.
-    pub fn link_calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
+    pub fn link_statements<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, SqlCall<'a>)) {
         let l = &self.link_columns;
         add(
             !l.0.is_empty(),
-            call(LINK, &[t, &l.0, &l.1, &l.2, &l.3, &l.4, &l.5]),
+            sql_call(LINK, &[t, &l.0, &l.1, &l.2, &l.3, &l.4, &l.5]),
         );
-        self.beside.calls(t, add);
+        self.caller_texts.statements(t, add);
         add(
-            !self.alone && !self.gone.0.is_empty(),
-            call(UNRULE, &[t, &self.gone.0, &self.gone.1]),
+            !self.is_single_batch && !self.deleted_rules.0.is_empty(),
+            sql_call(
+                DELETE_RULES,
+                &[t, &self.deleted_rules.0, &self.deleted_rules.1],
+            ),
         );
     }
 }
@@ -394,7 +410,7 @@ const LINK: &str = "INSERT INTO remem.action_link (tenant_id, scope_id, row_id, 
 const RULE: &str =
     "INSERT INTO remem.rule (tenant_id, world, id, body, at) SELECT $1, * FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[])
      ON CONFLICT (tenant_id, world, id) DO UPDATE SET body = excluded.body, at = excluded.at";
-const UNRULE: &str =
+const DELETE_RULES: &str =
     "DELETE FROM remem.rule r USING unnest($2::text[], $3::text[]) AS o (world, id)
      WHERE r.tenant_id = $1 AND r.world = o.world AND r.id = o.id";
 const SCOPE: &str = "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
@@ -406,7 +422,7 @@ impl Gate {
         scope: &Scope,
         slot: &str,
         limit: u32,
-    ) -> Result<Vec<Answer>, StoreError> {
+    ) -> Result<Vec<SlotAnswer>, StoreError> {
         let sql = format!(
             "SELECT {ENTRY_COLUMNS}, e.removed_reason, e.ended_at, (SELECT r.id FROM remem.entry r WHERE r.tenant_id = $1
                AND r.scope_id = e.scope_id AND r.row_id = e.replaced_by) FROM remem.entry e
@@ -419,14 +435,14 @@ impl Gate {
         let mut rows = self
             .read(
                 Role::App,
-                Identity::of(scope),
+                Identity::of_scope(scope),
                 &sql,
                 &[&t, &m, &slot, &limit],
             )
             .await?;
         rows.reverse();
         rows.iter()
-            .map(|row| answer(row, &scope.memory_ref))
+            .map(|row| read_answer(row, &scope.memory_ref))
             .collect()
     }
 
@@ -436,7 +452,7 @@ impl Gate {
         world: &WorldId,
         after: Option<&RuleId>,
         limit: u32,
-    ) -> Result<Vec<Rule>, StoreError> {
+    ) -> Result<Vec<WorldRule>, StoreError> {
         let sql = "SELECT id, body, at FROM remem.rule WHERE tenant_id = $1 AND world = $2 AND id > $3 ORDER BY id LIMIT $4";
         let t = tenant.as_str();
         let w = world.as_str();
@@ -451,7 +467,7 @@ impl Gate {
             )
             .await?;
         let rule = |row: &Row| {
-            Ok(Rule {
+            Ok(WorldRule {
                 id: RuleId::parse(get(row, 0)?).ok_or(MALFORMED)?,
                 body: get(row, 1)?,
                 at: Timestamp(get(row, 2)?),
@@ -494,7 +510,7 @@ impl Gate {
         let rows = self
             .read(
                 Role::App,
-                Identity::of(scope),
+                Identity::of_scope(scope),
                 &sql,
                 &[&t, &m, &hash, &id.as_str()],
             )
@@ -524,9 +540,12 @@ impl Gate {
         let t = tenant.as_str();
         let m = memory_ref.map(MemoryRef::as_str);
         let rows = self
-            .read(Role::App, Identity::acting(tenant, actor), sql, &[&t, &m])
+            .read(Role::App, Identity::as_actor(tenant, actor), sql, &[&t, &m])
             .await?;
-        let mut counts = rows.iter().map(retention).collect::<Result<Vec<_>, _>>()?;
+        let mut counts = rows
+            .iter()
+            .map(read_retention)
+            .collect::<Result<Vec<_>, _>>()?;
         counts.sort_unstable();
         Ok(counts)
     }
@@ -537,7 +556,7 @@ impl Gate {
         before: Timestamp,
         after: Option<(Timestamp, RowCursor)>,
         limit: u32,
-    ) -> Result<Vec<Faded>, StoreError> {
+    ) -> Result<Vec<EndedStatement>, StoreError> {
         let sql = "SELECT s.memory_ref, e.id, e.invalid_at, e.scope_id, e.row_id
              FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
              WHERE e.tenant_id = $1 AND e.invalid_at IS NOT NULL AND e.erased_at IS NULL AND e.invalid_at < $2
@@ -557,10 +576,10 @@ impl Gate {
             &after.1.1,
         ];
         let rows = self
-            .read(Role::Worker, Identity::keeper(tenant), sql, &bound)
+            .read(Role::Worker, Identity::as_host(tenant), sql, &bound)
             .await?;
         let faded = |row: &Row| {
-            Ok(Faded {
+            Ok(EndedStatement {
                 ended_at: Timestamp(get(row, 2)?),
                 row: RowCursor(get(row, 3)?, get(row, 4)?),
                 memory_ref: MemoryRef::parse(get(row, 0)?).ok_or(MALFORMED)?,
@@ -571,10 +590,10 @@ impl Gate {
     }
 }
 
-fn answer(row: &Row, memory_ref: &MemoryRef) -> Result<Answer, StoreError> {
+fn read_answer(row: &Row, memory_ref: &MemoryRef) -> Result<SlotAnswer, StoreError> {
     let reason: Option<&str> = get(row, ENTRY_WIDTH)?;
     let by: Option<&str> = get(row, ENTRY_WIDTH + 2)?;
-    Ok(Answer {
+    Ok(SlotAnswer {
         entry: entry_of(row, memory_ref)?,
         state: EntryState::from_stored(reason).ok_or(MALFORMED)?,
         ended_at: get::<Option<i64>>(row, ENTRY_WIDTH + 1)?.map(Timestamp),
@@ -584,7 +603,7 @@ fn answer(row: &Row, memory_ref: &MemoryRef) -> Result<Answer, StoreError> {
     })
 }
 
-fn retention(row: &Row) -> Result<RetentionCount, StoreError> {
+fn read_retention(row: &Row) -> Result<RetentionCount, StoreError> {
     let tier: &str = get(row, 0)?;
     let typology: &str = get(row, 1)?;
     let state: &str = get(row, 2)?;

@@ -4,33 +4,33 @@
 use super::rows::scope_id;
 use super::{record, snapshot};
 use crate::stored::{outcomes_from_stored, outcomes_to_stored};
-use remem_core::event::{Link, chain_hash};
+use remem_core::event::{ChainLink, chain_hash};
 use remem_core::sabotage;
 use remem_core::{
     Batch, Change, EntryId, EventBody, MemoryRef, Rejection, Revision, RunId, Seq, TenantId,
     Timestamp,
 };
-use remem_store::{Committed, Outcome, StoreError};
+use remem_store::{ChangeOutcome, CommitResult, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// The revision, event number, time and event chain of a tenant while a transaction runs; saved
 /// once at its end.
 #[derive(Clone, PartialEq)]
-pub(super) struct Clock {
+pub(super) struct TenantClock {
     pub revision: Revision,
     pub seq: Seq,
     pub at: Timestamp,
     pub chain: [u8; 32],
 }
 
-impl Clock {
-    pub fn load(db: &Connection, tenant: &TenantId) -> rusqlite::Result<Clock> {
+impl TenantClock {
+    pub fn load(db: &Connection, tenant: &TenantId) -> rusqlite::Result<TenantClock> {
         let mut query = db.prepare_cached(
             "SELECT revision, seq, at, chain FROM tenant_clock WHERE tenant_id = ?1",
         )?;
         let stored = query
             .query_row([tenant.as_str()], |row| {
-                Ok(Clock {
+                Ok(TenantClock {
                     revision: Revision(row.get(0)?),
                     seq: Seq(row.get(1)?),
                     at: Timestamp(row.get(2)?),
@@ -38,7 +38,7 @@ impl Clock {
                 })
             })
             .optional()?;
-        Ok(stored.unwrap_or(Clock {
+        Ok(stored.unwrap_or(TenantClock {
             revision: Revision(0),
             seq: Seq(0),
             at: Timestamp(0),
@@ -57,25 +57,25 @@ impl Clock {
 }
 
 /// The application of one batch.
-pub(super) struct Applying<'a> {
+pub(super) struct BatchWriter<'a> {
     pub db: &'a Connection,
     pub batch: &'a Batch,
-    pub clock: &'a mut Clock,
+    pub clock: &'a mut TenantClock,
     /// The earliest expiry among the entries that the batch put.
     pub next_expiry: i64,
     /// Text was erased, or can be erased now: the tenant needs a scrub.
     pub erased: bool,
     /// The earliest due time of a record may have changed.
-    pub retied: bool,
+    pub due_changed: bool,
     /// Closed rows whose successor is put later in the batch.
     pub successors: Vec<(i64, &'a MemoryRef, &'a EntryId)>,
 }
 
-impl<'a> Applying<'a> {
+impl<'a> BatchWriter<'a> {
     /// Applies the batch. The inner result is that of the batch alone; the outer one is a statement
     /// that failed, which spoils the whole transaction.
-    pub fn run(&mut self) -> rusqlite::Result<Result<Committed, StoreError>> {
-        if let Some(result) = self.replay()? {
+    pub fn run(&mut self) -> rusqlite::Result<Result<CommitResult, StoreError>> {
+        if let Some(result) = self.earlier_result()? {
             return Ok(result);
         }
         if sabotage!(
@@ -91,32 +91,32 @@ impl<'a> Applying<'a> {
         let mut outcomes = Vec::with_capacity(self.batch.changes().len());
         let batch: &'a Batch = self.batch;
         for change in batch.changes() {
-            let outcome = self.change(change, before)?;
+            let outcome = self.apply_change(change, before)?;
             if sabotage!(
                 "a-change-without-its-event",
-                outcome != Outcome::Nothing,
-                outcome == Outcome::Removed
+                outcome != ChangeOutcome::NoChange,
+                outcome == ChangeOutcome::Removed
             ) && let Some(event) = change.event()
             {
-                self.tick(before);
-                self.append(change, &event)?;
+                self.advance_revision(before);
+                self.append_event(change, &event)?;
             }
             outcomes.push(outcome);
         }
-        self.name_successors()?;
-        let committed = Committed {
+        self.set_successors()?;
+        let committed = CommitResult {
             revision: self.clock.revision,
             at: self.clock.at,
             outcomes,
             replayed: false,
         };
-        self.remember(&committed)?;
+        self.store_result(&committed)?;
         Ok(Ok(committed))
     }
 
     /// Gives the batch its revision, at its first effect: a batch that changes nothing leaves the
     /// clock alone. `before` is the revision before the batch.
-    pub(super) fn tick(&mut self, before: Revision) -> Revision {
+    pub(super) fn advance_revision(&mut self, before: Revision) -> Revision {
         if self.clock.revision == before {
             self.clock.revision = Revision(before.0 + 1);
             self.clock.at = self.clock.at.max(self.batch.at());
@@ -125,7 +125,11 @@ impl<'a> Applying<'a> {
     }
 
     /// Applies one change of the batch.
-    fn change(&mut self, change: &'a Change, before: Revision) -> rusqlite::Result<Outcome> {
+    fn apply_change(
+        &mut self,
+        change: &'a Change,
+        before: Revision,
+    ) -> rusqlite::Result<ChangeOutcome> {
         match change {
             Change::Put {
                 id,
@@ -145,13 +149,13 @@ impl<'a> Applying<'a> {
             } => self.retire(memory_ref, id, *reason, by, before),
             Change::Forget { memory_ref, id } => self.forget(memory_ref, id, before),
             Change::Revive { memory_ref, id } => self.revive(memory_ref, id, before),
-            Change::Sign {
+            Change::StoreSignature {
                 memory_ref,
                 id,
                 pass,
                 signature,
             } => self.sign(memory_ref, id, *pass, signature),
-            Change::Embed {
+            Change::StoreEmbedding {
                 memory_ref,
                 id,
                 scan,
@@ -164,80 +168,80 @@ impl<'a> Applying<'a> {
                 closing,
                 by,
             } => self.close((memory_ref, id), *closing, by.as_ref(), before),
-            Change::End { memory_ref, id } => self.end(memory_ref, id, before),
-            Change::Strip {
+            Change::EndWithSession { memory_ref, id } => self.end(memory_ref, id, before),
+            Change::EraseHistory {
                 memory_ref,
                 id,
                 before: faded,
             } => self.strip(memory_ref, id, *faded, before),
-            Change::Strengthen {
+            Change::SetEvidence {
                 memory_ref,
                 id,
                 evidence,
             } => self.strengthen(memory_ref, id, evidence, before),
-            Change::Link {
+            Change::LinkAction {
                 memory_ref,
                 id,
                 action,
             } => self.link_action((memory_ref, id), action, before),
-            Change::Relink {
+            Change::RewriteAction {
                 memory_ref,
                 id,
-                was,
+                expected: was,
                 action,
             } => self.relink((memory_ref, id), was, action, before),
-            Change::Reword {
+            Change::RewriteRule {
                 world,
                 id,
-                was,
+                expected: was,
                 body,
             } => self.reword((world, id), was, body, before),
-            Change::Rule { world, id, body } => self.rule(world, id, body.as_ref(), before),
-            Change::Hold => {
-                let revision = self.tick(before);
-                snapshot::hold(self.db, self.batch, revision, self.clock.at)?;
-                Ok(Outcome::Done)
+            Change::SetRule { world, id, body } => self.rule(world, id, body.as_ref(), before),
+            Change::HoldSnapshot => {
+                let revision = self.advance_revision(before);
+                snapshot::open_snapshot(self.db, self.batch, revision, self.clock.at)?;
+                Ok(ChangeOutcome::Done)
             }
-            Change::Release if self.batch.run().is_none() => Ok(Outcome::Nothing),
-            Change::Release => {
-                snapshot::release(self.db, self.batch)?;
+            Change::ReleaseSnapshot if self.batch.run().is_none() => Ok(ChangeOutcome::NoChange),
+            Change::ReleaseSnapshot => {
+                snapshot::close_snapshot(self.db, self.batch)?;
                 sabotage!(
                     "nobody-is-told-that-a-run-let-go",
-                    self.erased |= snapshot::leaves_work(self.db, self.batch.tenant())?
+                    self.erased |= snapshot::has_erasable_text(self.db, self.batch.tenant())?
                 );
-                Ok(Outcome::Done)
+                Ok(ChangeOutcome::Done)
             }
-            Change::Record { kind, .. } => {
+            Change::SetRecord { kind, .. } => {
                 let outcome = self.record(change)?;
                 if sabotage!(
                     "a-change-without-its-event",
-                    outcome != Outcome::Nothing,
-                    outcome == Outcome::Removed
-                ) && kind.is_revision()
+                    outcome != ChangeOutcome::NoChange,
+                    outcome == ChangeOutcome::Removed
+                ) && kind.makes_revision()
                 {
-                    self.tick(before);
+                    self.advance_revision(before);
                 }
                 Ok(outcome)
             }
-            Change::Emit { .. } => Ok(Outcome::Done),
+            Change::Emit { .. } => Ok(ChangeOutcome::Done),
         }
     }
 
     /// Appends the event of a change to the tenant's log and to the chain.
-    fn append(&mut self, change: &Change, body: &EventBody) -> rusqlite::Result<()> {
+    fn append_event(&mut self, change: &Change, body: &EventBody) -> rusqlite::Result<()> {
         let kind = body.kind().as_str();
         let payload = body.payload().to_string();
         let recorded_at = change.recorded_at();
         let run = self
             .batch
             .run()
-            .filter(|_| !change.is_apart())
+            .filter(|_| !change.is_outside_run())
             .map(RunId::as_str);
-        let run_seq = run.map(|run| self.next_in_run(run)).transpose()?;
+        let run_seq = run.map(|run| self.next_run_seq(run)).transpose()?;
         let clock = &mut *self.clock;
         clock.seq = Seq(clock.seq.0 + 1);
         let run_link = run.zip(run_seq).map(|(run, seq)| (run, seq, recorded_at));
-        let link = Link {
+        let link = ChainLink {
             seq: clock.seq,
             revision: clock.revision,
             at: clock.at,
@@ -273,7 +277,7 @@ impl<'a> Applying<'a> {
 
     /// The next position in the run's log, which has numbers of its own: gapless, whatever else the
     /// tenant does meanwhile.
-    fn next_in_run(&self, run: &str) -> rusqlite::Result<u64> {
+    fn next_run_seq(&self, run: &str) -> rusqlite::Result<u64> {
         self.db
             .prepare_cached(sabotage!("a-run-s-log-has-gaps", "SELECT coalesce(max(run_seq) + 1, 0) FROM event WHERE tenant_id = ?1 AND run_id = ?2", "SELECT coalesce(max(run_seq) + 2, 0) FROM event WHERE tenant_id = ?1 AND run_id = ?2"))?
             .query_row(params![self.batch.tenant().as_str(), run], |row| row.get(0))
@@ -302,12 +306,12 @@ impl<'a> Applying<'a> {
     /// Whether the preconditions on records hold.
     fn preconditions_hold(&self) -> rusqlite::Result<bool> {
         for change in self.batch.changes() {
-            if !record::holds(self.db, self.batch, change)? {
+            if !record::preconditions_hold(self.db, self.batch, change)? {
                 return Ok(false);
             }
         }
         for expected in self.batch.record_expectations() {
-            if !record::is_like(
+            if !record::meets_precondition(
                 self.db,
                 self.batch.tenant(),
                 expected.kind,
@@ -337,7 +341,7 @@ impl<'a> Applying<'a> {
     }
 
     /// The result of an earlier batch with the same idempotency key, if there was one.
-    fn replay(&self) -> rusqlite::Result<Option<Result<Committed, StoreError>>> {
+    fn earlier_result(&self) -> rusqlite::Result<Option<Result<CommitResult, StoreError>>> {
         let Some(key) = self.batch.idempotency() else {
             return Ok(None);
         };
@@ -359,7 +363,7 @@ impl<'a> Applying<'a> {
                 "an idempotency record cannot be read",
             ))));
         };
-        Ok(Some(Ok(Committed {
+        Ok(Some(Ok(CommitResult {
             revision: Revision(revision),
             at: Timestamp(at),
             outcomes,
@@ -368,7 +372,7 @@ impl<'a> Applying<'a> {
     }
 
     /// Stores the result under the batch's idempotency key.
-    fn remember(&self, committed: &Committed) -> rusqlite::Result<()> {
+    fn store_result(&self, committed: &CommitResult) -> rusqlite::Result<()> {
         let Some(key) = self.batch.idempotency() else {
             return Ok(());
         };

@@ -1,16 +1,18 @@
 //! The neighbours of entries in the order of `list`.
 
-use super::connection::failed;
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, Part, Statement, boxed, entry, scope_id};
+use super::connection::store_error;
+use super::rows::{
+    ENTRY_COLUMNS, ENTRY_WIDTH, StatementBuilder, VisiblePart, boxed, read_entry, scope_id,
+};
 use remem_core::sabotage;
 use remem_core::{Entry, EntryId, Scope};
-use remem_store::{Around, ReadAt, StoreError};
+use remem_store::{Neighbours, ReadAt, StoreError};
 use rusqlite::Connection;
 use rusqlite::types::ToSql;
 use std::collections::HashMap;
 
 /// The number of entries that one statement finds the neighbours of, and of rows that one reads.
-const PORTION: usize = 32;
+const CHUNK: usize = 32;
 
 /// The entries before and after each of these, up to `reach` on each side, in the order of `list`.
 /// In a snapshot only entries that are still current count as neighbours.
@@ -20,28 +22,30 @@ pub(super) fn around(
     ids: &[EntryId],
     reach: u32,
     at: &ReadAt,
-) -> Result<Vec<Around>, StoreError> {
-    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+) -> Result<Vec<Neighbours>, StoreError> {
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
+    else {
         return Ok(Vec::new());
     };
     let mut neighbours = Vec::with_capacity(ids.len());
-    for ids in ids.chunks(PORTION) {
-        neighbours.extend(portion_around(db, scope, scope_id, ids, reach, at).map_err(failed)?);
+    for ids in ids.chunks(CHUNK) {
+        neighbours
+            .extend(chunk_neighbours(db, scope, scope_id, ids, reach, at).map_err(store_error)?);
     }
     Ok(neighbours)
 }
 
 /// The neighbours of a chunk of entries, in two statements however many there are: one finds the
 /// rows beside each entry, one reads those rows.
-fn portion_around(
+fn chunk_neighbours(
     db: &Connection,
     scope: &Scope,
     scope_id: i64,
     ids: &[EntryId],
     reach: u32,
     at: &ReadAt,
-) -> rusqlite::Result<Vec<Around>> {
-    let statement = beside(scope, scope_id, ids, reach, at);
+) -> rusqlite::Result<Vec<Neighbours>> {
+    let statement = neighbour_rows_statement(scope, scope_id, ids, reach, at);
     let rows = |text: Option<String>| -> Vec<i64> {
         text.iter()
             .flat_map(|text| text.split(','))
@@ -63,8 +67,8 @@ fn portion_around(
     beside.sort_unstable();
     beside.dedup();
     let mut entries = HashMap::with_capacity(beside.len());
-    for rows in beside.chunks(PORTION) {
-        entries.extend(by_rows(db, scope, scope_id, rows, at)?);
+    for rows in beside.chunks(CHUNK) {
+        entries.extend(entries_of_rows(db, scope, scope_id, rows, at)?);
     }
     let shown = |rows: &[i64]| {
         let mut side: Vec<Entry> = rows
@@ -76,7 +80,7 @@ fn portion_around(
     };
     let neighbours_of = |id: &EntryId| {
         let (before, after) = sides.get(id.as_str())?;
-        Some(Around {
+        Some(Neighbours {
             id: id.clone(),
             before: shown(before).into_iter().rev().collect(),
             after: shown(after),
@@ -86,11 +90,17 @@ fn portion_around(
 }
 
 /// The statement that finds the rows beside each entry.
-fn beside(scope: &Scope, scope_id: i64, ids: &[EntryId], reach: u32, at: &ReadAt) -> Statement {
-    let mut statement = Statement::new("SELECT o.id");
+fn neighbour_rows_statement(
+    scope: &Scope,
+    scope_id: i64,
+    ids: &[EntryId],
+    reach: u32,
+    at: &ReadAt,
+) -> StatementBuilder {
+    let mut statement = StatementBuilder::new("SELECT o.id");
     for (sign, order) in [("<", "DESC"), (">", "ASC")] {
         statement.push(", (SELECT group_concat(row_id) FROM (SELECT e.row_id FROM entry e INDEXED BY entry_list WHERE ", []);
-        statement.push_part(&scope.tenant, scope_id, at, Part::There);
+        statement.push_visible_part(&scope.tenant, scope_id, at, VisiblePart::Current);
         // Without the signs `+` SQLite searches the index by time alone: it would read all entries
         // of one import, which have the same time.
         statement.push(
@@ -110,10 +120,10 @@ fn beside(scope: &Scope, scope_id: i64, ids: &[EntryId], reach: u32, at: &ReadAt
         .iter()
         .map(EntryId::as_str)
         .chain(std::iter::repeat(""))
-        .take(PORTION);
+        .take(CHUNK);
     statement.push(" FROM (SELECT e.id, e.created_at FROM entry e WHERE ", []);
-    statement.push_live(&scope.tenant, scope_id, at);
-    let placeholders = ["?"; PORTION].join(", ");
+    statement.push_visible(&scope.tenant, scope_id, at);
+    let placeholders = ["?"; CHUNK].join(", ");
     statement.push(
         &format!(" AND e.id IN ({placeholders})) o"),
         padded.map(|id| Box::new(id.to_owned()) as Box<dyn ToSql>),
@@ -122,28 +132,28 @@ fn beside(scope: &Scope, scope_id: i64, ids: &[EntryId], reach: u32, at: &ReadAt
 }
 
 /// Reads the current entries of these rows.
-fn by_rows(
+fn entries_of_rows(
     db: &Connection,
     scope: &Scope,
     scope_id: i64,
     rows: &[i64],
     at: &ReadAt,
 ) -> rusqlite::Result<Vec<(i64, Entry)>> {
-    let placeholders = ["?"; PORTION].join(", ");
+    let placeholders = ["?"; CHUNK].join(", ");
     let padded = rows
         .iter()
         .copied()
         .chain(std::iter::repeat(-1))
-        .take(PORTION);
-    let mut statement = Statement::new(format!(
+        .take(CHUNK);
+    let mut statement = StatementBuilder::new(format!(
         "SELECT {ENTRY_COLUMNS}, e.row_id FROM entry e NOT INDEXED WHERE e.row_id IN ({placeholders}) AND "
     ));
     statement
         .params
         .extend(padded.map(|row| Box::new(row) as Box<dyn ToSql>));
-    statement.push_part(&scope.tenant, scope_id, at, Part::There);
+    statement.push_visible_part(&scope.tenant, scope_id, at, VisiblePart::Current);
     statement.query(db, |row| {
-        Ok((row.get(ENTRY_WIDTH)?, entry(row, &scope.memory_ref)?))
+        Ok((row.get(ENTRY_WIDTH)?, read_entry(row, &scope.memory_ref)?))
     })
 }
 
@@ -153,7 +163,7 @@ mod tests {
     use crate::sqlite::connection::{TENANT_MIGRATIONS, in_memory};
     use remem_core::{MemoryRef, TenantId, Timestamp};
 
-    fn plan(db: &Connection, statement: &Statement) -> Vec<String> {
+    fn plan(db: &Connection, statement: &StatementBuilder) -> Vec<String> {
         let mut explained = db
             .prepare(&format!("EXPLAIN QUERY PLAN {}", statement.sql))
             .unwrap();
@@ -173,7 +183,10 @@ mod tests {
             MemoryRef::parse("m").unwrap(),
         );
         let ids = [EntryId::parse("a").unwrap()];
-        let plan = plan(&db, &beside(&scope, 1, &ids, 1, &ReadAt::Now(Timestamp(5))));
+        let plan = plan(
+            &db,
+            &neighbour_rows_statement(&scope, 1, &ids, 1, &ReadAt::Now(Timestamp(5))),
+        );
         for side in ["(created_at,id)<(?,?)", "(created_at,id)>(?,?)"] {
             let line =
                 format!("SEARCH e USING INDEX entry_list (tenant_id=? AND scope_id=? AND {side})");

@@ -2,13 +2,13 @@
 //! Owns how these texts are read for the pass that looks for late secrets, replaced by it, and
 //! erased with their entry. May not decide what a text must become.
 
-use super::apply::Applying;
-use super::connection::failed;
+use super::apply::BatchWriter;
+use super::connection::store_error;
 use remem_core::{
     ActionText, EntryId, MemoryRef, Revision, RuleId, RuleText, StoredText, TenantId, Timestamp,
     WorldId,
 };
-use remem_store::{Linked, Outcome, RowCursor, Rule, StoreError};
+use remem_store::{ChangeOutcome, EntryActions, RowCursor, StoreError, WorldRule};
 use rusqlite::{Connection, OptionalExtension, params};
 
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
@@ -16,7 +16,12 @@ const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
 /// Blanks the names and references of the actions of an entry when its text is erased; that actions
 /// rested on the entry stays recorded. A number takes the place of a reference, since no two links
 /// of an entry may be the same.
-pub(crate) fn unlink(db: &Connection, tenant: &str, scope: i64, row: i64) -> rusqlite::Result<()> {
+pub(crate) fn blank_action_texts(
+    db: &Connection,
+    tenant: &str,
+    scope: i64,
+    row: i64,
+) -> rusqlite::Result<()> {
     let sql = "UPDATE action_link SET action = '', reference = o.number
                FROM (SELECT action, reference, CAST(row_number() OVER (ORDER BY action, reference) AS TEXT) AS number
                  FROM action_link WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3) AS o
@@ -27,7 +32,7 @@ pub(crate) fn unlink(db: &Connection, tenant: &str, scope: i64, row: i64) -> rus
     Ok(())
 }
 
-impl Applying<'_> {
+impl BatchWriter<'_> {
     /// Replaces the name and reference of an action, unless they changed since they were read.
     pub(super) fn relink(
         &mut self,
@@ -35,9 +40,9 @@ impl Applying<'_> {
         was: &ActionText,
         action: &ActionText,
         before: Revision,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let Some(entry) = self.find(memory_ref, id, "true")? else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
         let sql = "UPDATE action_link SET action = ?6, reference = ?7
                    WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3 AND action = ?4 AND reference = ?5";
@@ -51,11 +56,11 @@ impl Applying<'_> {
             action.reference
         ])?;
         if changed == 0 {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         }
-        self.tick(before);
+        self.advance_revision(before);
         self.erased = true;
-        Ok(Outcome::Done)
+        Ok(ChangeOutcome::Done)
     }
 
     /// Replaces the text of a rule, unless it changed since it was read.
@@ -65,7 +70,7 @@ impl Applying<'_> {
         was: &StoredText,
         body: &RuleText,
         before: Revision,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let sql = "SELECT body FROM rule WHERE tenant_id = ?1 AND world = ?2 AND id = ?3";
         let names = params![self.batch.tenant().as_str(), world.as_str(), id.as_str()];
         let stored: Option<String> = self
@@ -74,7 +79,7 @@ impl Applying<'_> {
             .query_row(names, |row| row.get(0))
             .optional()?;
         if stored.is_none_or(|stored| stored != was.0) {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         }
         let outcome = self.rule(world, id, Some(body), before)?;
         self.erased = true;
@@ -88,7 +93,7 @@ pub(super) fn all_rules(
     tenant: &TenantId,
     after: Option<&(WorldId, RuleId)>,
     limit: u32,
-) -> Result<Vec<(WorldId, Rule)>, StoreError> {
+) -> Result<Vec<(WorldId, WorldRule)>, StoreError> {
     let sql = "SELECT world, id, body, at FROM rule WHERE tenant_id = ?1 AND (world, id) > (?2, ?3) ORDER BY world, id LIMIT ?4";
     let after = after.map_or(("", ""), |(world, id)| (world.as_str(), id.as_str()));
     let rows: Vec<(String, String, String, i64)> = db
@@ -101,10 +106,10 @@ pub(super) fn all_rules(
                 })?
                 .collect()
         })
-        .map_err(failed)?;
+        .map_err(store_error)?;
     rows.into_iter()
         .map(|(world, id, body, at)| {
-            let rule = Rule {
+            let rule = WorldRule {
                 id: RuleId::parse(&id).ok_or(MALFORMED)?,
                 body,
                 at: Timestamp(at),
@@ -120,21 +125,21 @@ pub(super) fn linked(
     tenant: &TenantId,
     after: Option<RowCursor>,
     limit: u32,
-) -> Result<Vec<Linked>, StoreError> {
+) -> Result<Vec<EntryActions>, StoreError> {
     let sql = "SELECT e.row_id, s.memory_ref, e.id, e.erased_at IS NOT NULL, l.action, l.reference
                FROM (SELECT DISTINCT row_id FROM action_link WHERE row_id > ?2 ORDER BY row_id LIMIT ?3) w
                CROSS JOIN entry e ON e.row_id = w.row_id CROSS JOIN scope s ON s.scope_id = e.scope_id
                CROSS JOIN action_link l ON l.row_id = e.row_id
                WHERE e.tenant_id = ?1 AND s.tenant_id = ?1 AND l.tenant_id = ?1 ORDER BY e.row_id, l.action, l.reference";
-    let mut query = db.prepare_cached(sql).map_err(failed)?;
+    let mut query = db.prepare_cached(sql).map_err(store_error)?;
     let bound = params![tenant.as_str(), after.map_or(i64::MIN, |row| row.1), limit];
-    let mut rows = query.query(bound).map_err(failed)?;
-    let mut linked_entries: Vec<Linked> = Vec::new();
-    while let Some(row) = rows.next().map_err(failed)? {
-        let number: i64 = row.get(0).map_err(failed)?;
+    let mut rows = query.query(bound).map_err(store_error)?;
+    let mut linked_entries: Vec<EntryActions> = Vec::new();
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let number: i64 = row.get(0).map_err(store_error)?;
         let action = ActionText {
-            action: row.get(4).map_err(failed)?,
-            reference: row.get(5).map_err(failed)?,
+            action: row.get(4).map_err(store_error)?,
+            reference: row.get(5).map_err(store_error)?,
         };
         if let Some(last) = linked_entries
             .last_mut()
@@ -143,13 +148,13 @@ pub(super) fn linked(
             last.actions.push(action);
             continue;
         }
-        let memory_ref: String = row.get(1).map_err(failed)?;
-        let id: String = row.get(2).map_err(failed)?;
-        linked_entries.push(Linked {
+        let memory_ref: String = row.get(1).map_err(store_error)?;
+        let id: String = row.get(2).map_err(store_error)?;
+        linked_entries.push(EntryActions {
             row: RowCursor(0, number),
             memory_ref: MemoryRef::parse(&memory_ref).ok_or(MALFORMED)?,
             id: EntryId::parse(&id).ok_or(MALFORMED)?,
-            is_erased: row.get(3).map_err(failed)?,
+            is_erased: row.get(3).map_err(store_error)?,
             actions: vec![action],
         });
     }

@@ -85,7 +85,7 @@ pub(super) const HOST_MIGRATIONS: [Migration; 4] = [
 ];
 
 #[derive(Debug, thiserror::Error)]
-enum OpenError {
+enum SqliteOpenError {
     #[error("SQLite {0} is too old: 3.51.3 or newer is needed")]
     Version(&'static str),
     #[error("pragma {0} did not take effect")]
@@ -100,7 +100,7 @@ enum OpenError {
 
 pub(super) fn check_version() -> Result<(), StoreError> {
     if rusqlite::version_number() < SQLITE_VERSION_MIN {
-        return Err(StoreError::Unavailable(Box::new(OpenError::Version(
+        return Err(StoreError::Unavailable(Box::new(SqliteOpenError::Version(
             rusqlite::version(),
         ))));
     }
@@ -109,10 +109,10 @@ pub(super) fn check_version() -> Result<(), StoreError> {
 
 /// Opens the one connection that writes a file; creates and migrates the file first.
 pub(super) fn writer(path: &Path, migrations: &[Migration]) -> Result<Connection, StoreError> {
-    let restricted = owners_alone(path);
+    let restricted = restrict_files(path);
     restricted.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
-    let db = Connection::open(path).map_err(failed)?;
-    prepare(&db)?;
+    let db = Connection::open(path).map_err(store_error)?;
+    configure(&db)?;
     verify_pragma(&db, "journal_mode", "wal")?;
     migrate(&db, migrations)?;
     Ok(db)
@@ -121,7 +121,7 @@ pub(super) fn writer(path: &Path, migrations: &[Migration]) -> Result<Connection
 /// Creates the file readable by its owner alone, or restricts an existing one, whatever the mode of
 /// the folder is: SQLite gives its log and its shared memory the mode of the database. Those that
 /// exist from before are restricted as well.
-fn owners_alone(path: &Path) -> std::io::Result<()> {
+fn restrict_files(path: &Path) -> std::io::Result<()> {
     sabotage!(
         "others-read-the-database",
         match crate::private::new_file(path) {
@@ -134,7 +134,7 @@ fn owners_alone(path: &Path) -> std::io::Result<()> {
         name.push(suffix);
         sabotage!(
             "databases-of-before-stay-readable",
-            crate::private::narrow(Path::new(&name))?
+            crate::private::restrict_to_owner(Path::new(&name))?
         );
     }
     Ok(())
@@ -143,28 +143,30 @@ fn owners_alone(path: &Path) -> std::io::Result<()> {
 /// A connection that only reads, for all ordinary reads; it cannot read the bodies of records under
 /// review. Its file exists: the writer was opened first.
 pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
-    let mut db = reader_of_all(path)?;
+    let mut db = unrestricted_reader(path)?;
     sabotage!(
         "readers-see-what-is-under-review",
-        db.authorizer(Some(without_review)).map_err(failed)?
+        db.authorizer(Some(deny_review_bodies))
+            .map_err(store_error)?
     );
     Ok(db)
 }
 
 /// A read connection that may also read records under review, for the copy of a whole host and for
 /// checks.
-pub(super) fn reader_of_all(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn unrestricted_reader(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(path, flags).map_err(failed)?;
-    prepare(&db)?;
+    let db = Connection::open_with_flags(path, flags).map_err(store_error)?;
+    configure(&db)?;
     verify_pragma(&db, "journal_mode", "wal")?;
-    db.pragma_update(None, "query_only", true).map_err(failed)?;
+    db.pragma_update(None, "query_only", true)
+        .map_err(store_error)?;
     Ok(db)
 }
 
 /// Denies readers the bodies of records under review: readers serve everything that runs, and a
 /// record under review must not take part in that. SQLite itself enforces it.
-fn without_review(access: AuthContext<'_>) -> Authorization {
+fn deny_review_bodies(access: AuthContext<'_>) -> Authorization {
     match access.action {
         AuthAction::Read {
             table_name: "review",
@@ -176,20 +178,20 @@ fn without_review(access: AuthContext<'_>) -> Authorization {
 
 /// A migrated database in process memory.
 pub(super) fn in_memory(migrations: &[Migration]) -> Result<Connection, StoreError> {
-    let db = Connection::open_in_memory().map_err(failed)?;
-    prepare(&db)?;
+    let db = Connection::open_in_memory().map_err(store_error)?;
+    configure(&db)?;
     migrate(&db, migrations)?;
     Ok(db)
 }
 
 /// Sets up a connection: time-outs, functions, pragmas. Fails if a pragma did not take effect.
-fn prepare(db: &Connection) -> Result<(), StoreError> {
-    db.busy_timeout(BUSY_WAIT).map_err(failed)?;
+fn configure(db: &Connection) -> Result<(), StoreError> {
+    db.busy_timeout(BUSY_WAIT).map_err(store_error)?;
     db.set_prepared_statement_cache_capacity(64);
-    identity::register(db).map_err(failed)?;
-    row_hash::register(db).map_err(failed)?;
+    identity::register(db).map_err(store_error)?;
+    row_hash::register(db).map_err(store_error)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)
-        .map_err(failed)?;
+        .map_err(store_error)?;
     // With this flag plans depend on no parameter. Without it SQLite would parse a cached statement
     // anew each time a parameter is bound that a partial index might depend on, which took a third
     // of the time of a search.
@@ -197,11 +199,11 @@ fn prepare(db: &Connection) -> Result<(), StoreError> {
         DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG,
         sabotage!("a-kept-statement-is-parsed-again-and-again", true, false),
     )
-    .map_err(failed)?;
+    .map_err(store_error)?;
     // Setting the journal mode returns the new mode as a row, hence the query.
     db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
-        .map_err(failed)?;
-    for (name, wanted) in SETTINGS {
+        .map_err(store_error)?;
+    for (name, wanted) in PRAGMAS {
         let value = sabotage!(
             "freed-space-not-zeroed",
             wanted,
@@ -209,7 +211,7 @@ fn prepare(db: &Connection) -> Result<(), StoreError> {
         );
         db.pragma_update_and_check(None, name, value, |_| Ok(()))
             .or_else(ignore_no_rows)
-            .map_err(failed)?;
+            .map_err(store_error)?;
         verify_pragma(db, name, value)?;
     }
     Ok(())
@@ -218,7 +220,7 @@ fn prepare(db: &Connection) -> Result<(), StoreError> {
 /// synchronous=FULL (2): an acknowledged write survives power loss. secure_delete: freed space is
 /// zeroed. temp_store=MEMORY (2): sorting never spills text into temporary files. The others limit
 /// what a damaged or hostile file can do.
-const SETTINGS: [(&str, &str); 7] = [
+const PRAGMAS: [(&str, &str); 7] = [
     ("synchronous", "2"),
     ("foreign_keys", "1"),
     ("secure_delete", "1"),
@@ -239,7 +241,7 @@ fn ignore_no_rows(error: rusqlite::Error) -> Result<(), rusqlite::Error> {
 fn verify_pragma(db: &Connection, name: &'static str, value: &str) -> Result<(), StoreError> {
     let found: rusqlite::types::Value = db
         .pragma_query_value(None, name, |row| row.get(0))
-        .map_err(failed)?;
+        .map_err(store_error)?;
     let found = match found {
         rusqlite::types::Value::Integer(n) => n.to_string(),
         rusqlite::types::Value::Text(text) => text,
@@ -248,7 +250,9 @@ fn verify_pragma(db: &Connection, name: &'static str, value: &str) -> Result<(),
     if found == value {
         Ok(())
     } else {
-        Err(StoreError::Unavailable(Box::new(OpenError::Pragma(name))))
+        Err(StoreError::Unavailable(Box::new(SqliteOpenError::Pragma(
+            name,
+        ))))
     }
 }
 
@@ -256,11 +260,11 @@ fn verify_pragma(db: &Connection, name: &'static str, value: &str) -> Result<(),
 fn migrate(db: &Connection, migrations: &[Migration]) -> Result<(), StoreError> {
     let known = migrations.len() as i64;
     loop {
-        db.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
+        db.execute_batch("BEGIN IMMEDIATE").map_err(store_error)?;
         let step = migration_step(db, migrations, known);
         match step {
-            Ok(true) => db.execute_batch("COMMIT").map_err(failed)?,
-            Ok(false) => return db.execute_batch("COMMIT").map_err(failed),
+            Ok(true) => db.execute_batch("COMMIT").map_err(store_error)?,
+            Ok(false) => return db.execute_batch("COMMIT").map_err(store_error),
             Err(error) => {
                 // The first error is the one to report.
                 let _ = db.execute_batch("ROLLBACK");
@@ -278,15 +282,15 @@ fn migration_step(
 ) -> Result<bool, StoreError> {
     let version: i64 = db
         .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(failed)?;
+        .map_err(store_error)?;
     let application: i64 = db
         .pragma_query_value(None, "application_id", |row| row.get(0))
-        .map_err(failed)?;
+        .map_err(store_error)?;
     if version > 0 && application != APPLICATION_ID {
-        return Err(StoreError::Unavailable(Box::new(OpenError::Foreign)));
+        return Err(StoreError::Unavailable(Box::new(SqliteOpenError::Foreign)));
     }
     if version > known {
-        return Err(StoreError::Unavailable(Box::new(OpenError::Newer {
+        return Err(StoreError::Unavailable(Box::new(SqliteOpenError::Newer {
             found: version,
             known,
         })));
@@ -295,18 +299,18 @@ fn migration_step(
         return Ok(false);
     };
     db.execute_batch(sabotage_sql!(migration.sql))
-        .map_err(failed)?;
+        .map_err(store_error)?;
     db.pragma_update(None, "application_id", APPLICATION_ID)
-        .map_err(failed)?;
+        .map_err(store_error)?;
     db.pragma_update(None, "user_version", version + 1)
-        .map_err(failed)?;
+        .map_err(store_error)?;
     tracing::debug!(migration = migration.name, "schema migrated");
     Ok(true)
 }
 
 /// Maps a database error to an error that the caller can act on. SQLite's messages name tables and
 /// columns, never values.
-pub(crate) fn failed(error: rusqlite::Error) -> StoreError {
+pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full,
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {

@@ -5,34 +5,34 @@
 //! changed the file. A revoked key stops working at once.
 
 use super::Location;
-use super::connection::{self, HOST_MIGRATIONS, failed};
-use super::row_hash::{self, Fill};
+use super::connection::{self, HOST_MIGRATIONS, store_error};
+use super::row_hash::{self, Backfill};
 use super::verify;
 use crate::row_hash::SQLITE_HOST;
-use crate::stored::written;
+use crate::stored::permissions_text;
 use async_trait::async_trait;
 use remem_core::{Permission, PrincipalId, TenantId, Timestamp, Trust};
-use remem_store::{Directory, KeyHash, KeyRecord, StoreError, Tenant};
+use remem_store::{Directory, KeyHash, KeyRecord, StoreError, TenantRecord};
 use rusqlite::{Connection, Row, params};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 /// The tenants and keys of a host, in SQLite.
 pub struct SqliteDirectory {
-    inner: Mutex<Inner>,
+    state: Mutex<DirectoryState>,
 }
 
-struct Inner {
+struct DirectoryState {
     db: Connection,
     /// `None` until it is read for the first time, and again after each write through this
     /// connection.
-    loaded: Option<Loaded>,
+    cached: Option<CachedDirectory>,
 }
 
 /// The cached content of the directory, with SQLite's `data_version` when it was read.
-struct Loaded {
+struct CachedDirectory {
     version: i64,
-    tenants: BTreeMap<TenantId, Tenant>,
+    tenants: BTreeMap<TenantId, TenantRecord>,
     keys: HashMap<KeyHash, KeyRecord>,
 }
 
@@ -49,52 +49,52 @@ impl SqliteDirectory {
             Location::Memory => connection::in_memory(&HOST_MIGRATIONS)?,
         };
         // The rows are few and small, so those without a hash get one at once.
-        while row_hash::fill(&db, &SQLITE_HOST, &mut Fill::default())? {}
+        while row_hash::backfill(&db, &SQLITE_HOST, &mut Backfill::default())? {}
         Ok(SqliteDirectory {
-            inner: Mutex::new(Inner { db, loaded: None }),
+            state: Mutex::new(DirectoryState { db, cached: None }),
         })
     }
 
     /// Calls `f` with the content of the directory, read again if it changed.
-    fn look<T>(&self, f: impl FnOnce(&Loaded) -> T) -> Result<T, StoreError> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+    fn read<T>(&self, f: impl FnOnce(&CachedDirectory) -> T) -> Result<T, StoreError> {
+        let mut inner = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let version: i64 = inner
             .db
             .pragma_query_value(None, "data_version", |row| row.get(0))
-            .map_err(failed)?;
+            .map_err(store_error)?;
         if inner
-            .loaded
+            .cached
             .as_ref()
             .is_none_or(|loaded| loaded.version != version)
         {
-            inner.loaded = Some(load(&inner.db, version).map_err(failed)?);
+            inner.cached = Some(load(&inner.db, version).map_err(store_error)?);
         }
-        Ok(f(inner.loaded.as_ref().expect("loaded just above")))
+        Ok(f(inner.cached.as_ref().expect("loaded just above")))
     }
 
     /// Calls `f` with the connection to change the directory, and drops the cached content.
-    fn change(
+    fn write(
         &self,
         f: impl FnOnce(&Connection) -> rusqlite::Result<bool>,
     ) -> Result<bool, StoreError> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.loaded = None;
-        f(&inner.db).map_err(failed)
+        let mut inner = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.cached = None;
+        f(&inner.db).map_err(store_error)
     }
 }
 
-const KEYS: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal, trust FROM api_key";
+const SELECT_KEYS: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal, trust FROM api_key";
 
-fn load(db: &Connection, version: i64) -> rusqlite::Result<Loaded> {
+fn load(db: &Connection, version: i64) -> rusqlite::Result<CachedDirectory> {
     let mut query = db.prepare_cached("SELECT tenant_id, created_at, shapes FROM tenant")?;
     let tenants = query
-        .query_map([], tenant)?
+        .query_map([], read_tenant)?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    let mut query = db.prepare_cached(KEYS)?;
+    let mut query = db.prepare_cached(SELECT_KEYS)?;
     let keys = query
-        .query_map([], key)?
+        .query_map([], read_key)?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    Ok(Loaded {
+    Ok(CachedDirectory {
         version,
         tenants: tenants.into_iter().map(|t| (t.id.clone(), t)).collect(),
         keys: keys.into_iter().map(|k| (k.hash, k)).collect(),
@@ -105,17 +105,17 @@ fn unreadable(column: usize) -> rusqlite::Error {
     rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text)
 }
 
-fn tenant(row: &Row<'_>) -> rusqlite::Result<Tenant> {
+fn read_tenant(row: &Row<'_>) -> rusqlite::Result<TenantRecord> {
     let id: String = row.get(0)?;
     let shapes: String = row.get(2)?;
-    Ok(Tenant {
+    Ok(TenantRecord {
         id: TenantId::parse(&id).ok_or_else(|| unreadable(0))?,
         created_at: Timestamp(row.get(1)?),
         shapes: shapes.parse().map_err(|_| unreadable(2))?,
     })
 }
 
-fn key(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
+fn read_key(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
     let id: String = row.get(0)?;
     let tenant: String = row.get(1)?;
     let permissions: String = row.get(4)?;
@@ -143,31 +143,31 @@ fn key(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
 
 #[async_trait]
 impl Directory for SqliteDirectory {
-    async fn tenant(&self, id: &TenantId) -> Result<Option<Tenant>, StoreError> {
-        self.look(|loaded| loaded.tenants.get(id).cloned())
+    async fn tenant(&self, id: &TenantId) -> Result<Option<TenantRecord>, StoreError> {
+        self.read(|loaded| loaded.tenants.get(id).cloned())
     }
 
     async fn is_reachable(&self) -> bool {
-        self.look(|_| ()).is_ok()
+        self.read(|_| ()).is_ok()
     }
 
     async fn verify(&self) -> Result<u64, StoreError> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let damages = verify::rows(&inner.db, &HOST_MIGRATIONS, &SQLITE_HOST)?;
+        let inner = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let damages = verify::check_file(&inner.db, &HOST_MIGRATIONS, &SQLITE_HOST)?;
         let sql = "SELECT (SELECT count(*) FROM tenant) + (SELECT count(*) FROM api_key)";
         let count = inner
             .db
             .query_row(sql, [], |row| row.get(0))
-            .map_err(failed)?;
-        verify::answer(damages, count)
+            .map_err(store_error)?;
+        verify::count_or_damages(damages, count)
     }
 
-    async fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {
-        self.look(|loaded| loaded.tenants.values().cloned().collect())
+    async fn tenants(&self) -> Result<Vec<TenantRecord>, StoreError> {
+        self.read(|loaded| loaded.tenants.values().cloned().collect())
     }
 
-    async fn put_tenant(&self, tenant: &Tenant) -> Result<bool, StoreError> {
-        self.change(|db| {
+    async fn put_tenant(&self, tenant: &TenantRecord) -> Result<bool, StoreError> {
+        self.write(|db| {
             let shapes = tenant.shapes.to_string();
             let new = db.execute(
                 "INSERT INTO tenant (tenant_id, created_at, shapes) VALUES (?1, ?2, ?3) ON CONFLICT (tenant_id) DO NOTHING",
@@ -181,11 +181,11 @@ impl Directory for SqliteDirectory {
     }
 
     async fn find_key(&self, hash: &KeyHash) -> Result<Option<KeyRecord>, StoreError> {
-        self.look(|loaded| loaded.keys.get(hash).cloned())
+        self.read(|loaded| loaded.keys.get(hash).cloned())
     }
 
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRecord>, StoreError> {
-        let mut keys: Vec<KeyRecord> = self.look(|loaded| {
+        let mut keys: Vec<KeyRecord> = self.read(|loaded| {
             loaded
                 .keys
                 .values()
@@ -198,7 +198,7 @@ impl Directory for SqliteDirectory {
     }
 
     async fn add_key(&self, key: &KeyRecord) -> Result<bool, StoreError> {
-        self.change(|db| {
+        self.write(|db| {
             let added = db.execute(
                 "INSERT INTO api_key (key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal, trust)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (hash) DO NOTHING",
@@ -207,7 +207,7 @@ impl Directory for SqliteDirectory {
                     key.tenant.as_str(),
                     key.label,
                     key.hash,
-                    written(&key.permissions),
+                    permissions_text(&key.permissions),
                     key.created_at.0,
                     key.expires_at.map(|t| t.0),
                     key.revoked_at.map(|t| t.0),
@@ -226,10 +226,10 @@ impl Directory for SqliteDirectory {
         trust: Trust,
         permissions: &[Permission],
     ) -> Result<bool, StoreError> {
-        self.change(|db| {
+        self.write(|db| {
             let set = db.execute(
                 "UPDATE api_key SET trust = ?3, permissions = ?4 WHERE tenant_id = ?1 AND key_id = ?2",
-                params![tenant.as_str(), id.as_str(), trust.as_str(), written(permissions)],
+                params![tenant.as_str(), id.as_str(), trust.as_str(), permissions_text(permissions)],
             )?;
             Ok(set == 1)
         })
@@ -242,7 +242,7 @@ impl Directory for SqliteDirectory {
         was: &str,
         label: &str,
     ) -> Result<bool, StoreError> {
-        self.change(|db| {
+        self.write(|db| {
             let changed = db.execute(
                 "UPDATE api_key SET label = ?4 WHERE tenant_id = ?1 AND key_id = ?2 AND label = ?3",
                 params![tenant.as_str(), id.as_str(), was, label],
@@ -257,7 +257,7 @@ impl Directory for SqliteDirectory {
         id: &PrincipalId,
         at: Timestamp,
     ) -> Result<bool, StoreError> {
-        self.change(|db| {
+        self.write(|db| {
             let revoked = db.execute(
                 "UPDATE api_key SET revoked_at = ?3 WHERE tenant_id = ?1 AND key_id = ?2 AND revoked_at IS NULL",
                 params![tenant.as_str(), id.as_str(), at.0],

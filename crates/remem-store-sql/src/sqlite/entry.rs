@@ -1,26 +1,26 @@
 //! Changes of entries: put, rewrite, remove, erase. The rows of the tag index are written and
 //! removed here too.
 
-use super::apply::Applying;
+use super::apply::BatchWriter;
 use super::beside;
 use super::rows::{scope_id, scope_id_or_create};
 use super::snapshot;
 use crate::stored::content_hash;
 use remem_core::sabotage;
 use remem_core::{Admitted, EntryId, MemoryRef, Revision, RunId, Timestamp};
-use remem_store::Outcome;
+use remem_store::ChangeOutcome;
 use rusqlite::{OptionalExtension, Row, ToSql, params};
 use serde_json::Value;
 
 /// The fields of an entry that are needed to remove it from the indexes.
-pub(super) struct Indexed {
+pub(super) struct IndexedEntry {
     pub row: i64,
     pub scope: i64,
     tags: String,
     created_at: i64,
 }
 
-impl Applying<'_> {
+impl BatchWriter<'_> {
     /// Stores a new entry. An imported entry whose id exists already is skipped.
     pub(super) fn put(
         &mut self,
@@ -28,13 +28,13 @@ impl Applying<'_> {
         admitted: &Admitted,
         sources: &[(MemoryRef, EntryId)],
         before: Revision,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let tenant = self.batch.tenant();
         let scope = scope_id_or_create(self.db, tenant, &admitted.scope().memory_ref)?;
-        if admitted.origin().is_some() && self.is_taken(scope, id)? {
-            return Ok(Outcome::Nothing);
+        if admitted.origin().is_some() && self.exists(scope, id)? {
+            return Ok(ChangeOutcome::NoChange);
         }
-        let revision = self.tick(before);
+        let revision = self.advance_revision(before);
         let original = admitted.origin().and_then(|origin| origin.created_at);
         let created_at = original.map_or(self.clock.at, |t| t.min(self.clock.at));
         let tags: Vec<&str> = admitted.tags().collect();
@@ -59,7 +59,7 @@ impl Applying<'_> {
                 admitted.expires_at().map(|t| t.0),
                 self.batch.principal().map(|p| p.as_str()),
                 self.batch.run().map(|r| r.as_str()),
-                admitted.scan().cast_signed(),
+                admitted.redaction_fingerprint().cast_signed(),
                 content_hash(admitted.content().as_bytes()),
                 revision.0,
                 admitted.scope().memory_ref.owner(),
@@ -73,19 +73,19 @@ impl Applying<'_> {
                 facets.evidence.to_text(),
             ])?;
         let row = self.db.last_insert_rowid();
-        self.index(scope, id, &tags, created_at)?;
-        self.relate(scope, row, sources, admitted.subjects())?;
+        self.insert_tags(scope, id, &tags, created_at)?;
+        self.store_sources(scope, row, sources, admitted.subjects())?;
         if let Some(end) = admitted.expires_at() {
             self.next_expiry = self.next_expiry.min(end.0);
         }
-        Ok(Outcome::Stored {
+        Ok(ChangeOutcome::Stored {
             id: id.clone(),
             created_at,
         })
     }
 
     /// Adds the entry to the index of tags.
-    fn index(
+    fn insert_tags(
         &self,
         scope: i64,
         id: &EntryId,
@@ -101,7 +101,7 @@ impl Applying<'_> {
     }
 
     /// Whether the scope has a row of this id, an erased one included.
-    fn is_taken(&self, scope: i64, id: &EntryId) -> rusqlite::Result<bool> {
+    fn exists(&self, scope: i64, id: &EntryId) -> rusqlite::Result<bool> {
         self.db
             .prepare_cached(
                 "SELECT 1 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3",
@@ -118,7 +118,7 @@ impl Applying<'_> {
         id: &EntryId,
         reason: &str,
         before: Revision,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         // A delete removes an entry that readers can still see; the purge pass removes one that has
         // expired.
         let condition = if reason == "expired" {
@@ -128,19 +128,19 @@ impl Applying<'_> {
         };
         let Some(entry) = self.find(memory_ref, id, &format!("rev_to IS NULL AND {condition}"))?
         else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
-        let revision = self.tick(before);
-        let held = self.is_linked(entry.row)?;
-        self.take_away(entry.row, revision, if held { "held" } else { reason })?;
+        let revision = self.advance_revision(before);
+        let held = self.has_actions(entry.row)?;
+        self.mark_removed(entry.row, revision, if held { "held" } else { reason })?;
         sabotage!(
             "records-outlive-their-source",
-            self.untie(entry.scope, entry.row)?
+            self.delete_records_of(entry.scope, entry.row)?
         );
         if held {
             sabotage!(
                 "a-signature-outlives-its-text",
-                self.unsign(entry.scope, entry.row)?
+                self.delete_signature(entry.scope, entry.row)?
             );
         } else if sabotage!(
             "a-snapshot-outranks-time",
@@ -148,24 +148,24 @@ impl Applying<'_> {
                 "a-delete-erases-though-a-run-reads",
                 reason == "expired",
                 true
-            ) || !snapshot::is_held(self.db, self.batch.tenant(), revision)?,
-            !snapshot::is_held(self.db, self.batch.tenant(), revision)?
+            ) || !snapshot::is_in_snapshot(self.db, self.batch.tenant(), revision)?,
+            !snapshot::is_in_snapshot(self.db, self.batch.tenant(), revision)?
         ) {
             self.erase(id, &entry, false)?;
         }
         Ok(sabotage!(
             "a-delete-is-silent-about-what-is-held",
             if held {
-                Outcome::Held
+                ChangeOutcome::TextHeld
             } else {
-                Outcome::Removed
+                ChangeOutcome::Removed
             },
-            Outcome::Removed
+            ChangeOutcome::Removed
         ))
     }
 
     /// Marks a row as removed at this revision; the text stays.
-    pub(super) fn take_away(
+    pub(super) fn mark_removed(
         &self,
         row: i64,
         revision: Revision,
@@ -192,21 +192,25 @@ impl Applying<'_> {
         &mut self,
         memory_ref: &MemoryRef,
         id: &EntryId,
-    ) -> rusqlite::Result<Outcome> {
-        let erasable = format!("{} AND {}", snapshot::SPENT, snapshot::FREE);
+    ) -> rusqlite::Result<ChangeOutcome> {
+        let erasable = format!(
+            "{} AND {}",
+            snapshot::REMOVED_WITH_TEXT,
+            snapshot::IN_NO_SNAPSHOT
+        );
         let condition = sabotage!(
             "text-is-erased-before-the-last-reader-has-gone",
             erasable.as_str(),
-            snapshot::SPENT
+            snapshot::REMOVED_WITH_TEXT
         );
         let Some(entry) = self.find(memory_ref, id, condition)? else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
         sabotage!(
             "text-stays-after-the-last-reader-has-gone",
             self.erase(id, &entry, false)?
         );
-        Ok(Outcome::Removed)
+        Ok(ChangeOutcome::Removed)
     }
 
     /// Replaces the text of an entry by its redacted form. If the text is unchanged, only the
@@ -215,20 +219,20 @@ impl Applying<'_> {
         &mut self,
         id: &EntryId,
         admitted: &Admitted,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let tenant = self.batch.tenant().as_str();
         let Some(old) = self.find(&admitted.scope().memory_ref, id, "erased_at IS NULL")? else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
         let tags: Vec<&str> = admitted.tags().collect();
         let tags_text = Value::from(tags.clone()).to_string();
         let sql = "UPDATE entry SET scan = ?3, content = ?4, tags = ?5, metadata = ?6, content_hash = ?7
                    WHERE tenant_id = ?1 AND row_id = ?2 AND (content, tags, metadata) IS NOT (?4, ?5, ?6)";
         let hash = content_hash(admitted.content().as_bytes());
-        let scan = admitted.scan().cast_signed();
+        let scan = admitted.redaction_fingerprint().cast_signed();
         sabotage!(
             "late-secrets-stay-in-names-on-disk",
-            self.rename(old.row, admitted)?
+            self.replace_names(old.row, admitted)?
         );
         let values = params![
             tenant,
@@ -244,18 +248,18 @@ impl Applying<'_> {
             self.db
                 .prepare_cached(sql)?
                 .execute(params![tenant, old.row, scan])?;
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         }
-        self.unindex(id, &old)?;
-        self.unsign(old.scope, old.row)?;
-        self.index(old.scope, id, &tags, Timestamp(old.created_at))?;
+        self.remove_from_indexes(id, &old)?;
+        self.delete_signature(old.scope, old.row)?;
+        self.insert_tags(old.scope, id, &tags, Timestamp(old.created_at))?;
         self.erased = true;
-        Ok(Outcome::Removed)
+        Ok(ChangeOutcome::Removed)
     }
 
     /// Replaces the names beside a text (world, slot, chat thread), which change only to lose a
     /// secret.
-    fn rename(&mut self, row: i64, admitted: &Admitted) -> rusqlite::Result<()> {
+    fn replace_names(&mut self, row: i64, admitted: &Admitted) -> rusqlite::Result<()> {
         let sql = "UPDATE entry SET world = ?3, slot = ?4, interaction = coalesce(?5, interaction)
                    WHERE tenant_id = ?1 AND row_id = ?2 AND (coalesce(world, '-'), slot, interaction) IS NOT (?3, ?4, coalesce(?5, interaction))";
         let facets = admitted.facets();
@@ -276,7 +280,7 @@ impl Applying<'_> {
         memory_ref: &MemoryRef,
         id: &EntryId,
         condition: &str,
-    ) -> rusqlite::Result<Option<Indexed>> {
+    ) -> rusqlite::Result<Option<IndexedEntry>> {
         let tenant = self.batch.tenant();
         let Some(scope) = scope_id(self.db, tenant, memory_ref)? else {
             return Ok(None);
@@ -286,7 +290,7 @@ impl Applying<'_> {
              WHERE tenant_id = :tenant AND scope_id = :scope AND id = :id AND {condition}"
         );
         let indexed = |row: &Row<'_>| {
-            Ok(Indexed {
+            Ok(IndexedEntry {
                 row: row.get(0)?,
                 scope,
                 tags: row.get(1)?,
@@ -315,21 +319,24 @@ impl Applying<'_> {
     pub(super) fn erase(
         &mut self,
         id: &EntryId,
-        entry: &Indexed,
+        entry: &IndexedEntry,
         spare_merged: bool,
     ) -> rusqlite::Result<()> {
-        sabotage!("deleted-text-stays-in-the-index", self.unindex(id, entry)?);
+        sabotage!(
+            "deleted-text-stays-in-the-index",
+            self.remove_from_indexes(id, entry)?
+        );
         sabotage!(
             "a-signature-outlives-its-text",
-            self.unsign(entry.scope, entry.row)?
+            self.delete_signature(entry.scope, entry.row)?
         );
         sabotage!(
             "records-outlive-their-source",
-            self.untie(entry.scope, entry.row)?
+            self.delete_records_of(entry.scope, entry.row)?
         );
         sabotage!(
             "nobody-is-let-go",
-            self.let_go(entry.scope, entry.row, spare_merged)?
+            self.delete_replaced(entry.scope, entry.row, spare_merged)?
         );
         let sql = "UPDATE entry SET content = '', tags = '[]', metadata = NULL, content_hash = NULL, erased_at = ?3
                    WHERE tenant_id = ?1 AND row_id = ?2";
@@ -341,7 +348,7 @@ impl Applying<'_> {
         ])?;
         sabotage!(
             "what-actions-are-called-outlives-their-entry",
-            beside::unlink(
+            beside::blank_action_texts(
                 self.db,
                 self.batch.tenant().as_str(),
                 entry.scope,
@@ -353,10 +360,10 @@ impl Applying<'_> {
     }
 
     /// Removes the entry's tags and vectors.
-    fn unindex(&self, id: &EntryId, entry: &Indexed) -> rusqlite::Result<()> {
+    fn remove_from_indexes(&self, id: &EntryId, entry: &IndexedEntry) -> rusqlite::Result<()> {
         sabotage!(
             "a-deleted-text-leaves-its-vector",
-            self.unlearn(entry.scope, entry.row)?
+            self.delete_vectors(entry.scope, entry.row)?
         );
         let sql = "DELETE FROM entry_tag WHERE tenant_id = ?1 AND scope_id = ?2 AND tag = ?3 AND created_at = ?4 AND id = ?5";
         for tag in serde_json::from_str::<Vec<String>>(&entry.tags).unwrap_or_default() {

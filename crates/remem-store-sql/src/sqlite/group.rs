@@ -5,28 +5,28 @@
 //! refusal never undoes its neighbours; should a statement fail all the same, the group is rolled
 //! back and its batches are committed one by one.
 
-use super::apply::{self, Clock};
-use super::connection::failed;
-use super::tenant::State;
+use super::apply::{self, TenantClock};
+use super::connection::store_error;
+use super::tenant::TenantState;
 use super::{identity, maintain, record, row_hash, workshop};
-use crate::queue::{Job, Leading, Queue, Waiting, hear, tell};
+use crate::queue::{LeaderGuard, PendingCommit, Queue, WriterJob, await_reply, send_reply};
 use crate::row_hash::SQLITE;
 use remem_core::sabotage;
 use remem_core::{Batch, Timestamp};
-use remem_store::{Committed, StoreError};
+use remem_store::{CommitResult, StoreError};
 use rusqlite::{Connection, ErrorCode};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use tokio::sync::oneshot;
 
 /// The writer of a tenant's file: a queue of jobs and the state that its leader works on.
-pub(super) struct Group {
-    queue: Arc<Queue<Work>>,
-    state: Arc<State>,
+pub(super) struct GroupCommit {
+    queue: Arc<Queue<WriterTask>>,
+    state: Arc<TenantState>,
 }
 
 /// A task that needs the writer between two groups.
-pub(super) enum Work {
+pub(super) enum WriterTask {
     Scrub {
         keys_before: Timestamp,
         compact: bool,
@@ -35,26 +35,26 @@ pub(super) enum Work {
     Call(Box<dyn FnOnce(&Connection) + Send>),
 }
 
-impl Group {
-    pub fn new(state: Arc<State>) -> Group {
-        Group {
+impl GroupCommit {
+    pub fn new(state: Arc<TenantState>) -> GroupCommit {
+        GroupCommit {
             queue: Arc::default(),
             state,
         }
     }
 
     /// Queues a batch and waits until it is flushed to disk or refused.
-    pub async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
+    pub async fn commit(&self, batch: Batch) -> Result<CommitResult, StoreError> {
         let (reply, result) = oneshot::channel();
-        self.submit(Job::Commit(Waiting::new(batch, reply)))?;
-        hear(result).await
+        self.submit(WriterJob::Commit(PendingCommit::new(batch, reply)))?;
+        await_reply(result).await
     }
 
     /// Queues a task and waits until it is done.
-    pub async fn run(&self, work: Work) -> Result<(), StoreError> {
+    pub async fn run_task(&self, work: WriterTask) -> Result<(), StoreError> {
         let (reply, result) = oneshot::channel();
-        self.submit(Job::Work(work, reply))?;
-        hear(result).await
+        self.submit(WriterJob::Task(work, reply))?;
+        await_reply(result).await
     }
 
     /// Calls a function on the writer's connection, after at most one group.
@@ -64,44 +64,47 @@ impl Group {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         let (reply, result) = oneshot::channel();
-        let call = Box::new(move |db: &Connection| tell(reply, function(db)));
-        self.run(Work::Call(call)).await?;
-        hear(result).await
+        let call = Box::new(move |db: &Connection| send_reply(reply, function(db)));
+        self.run_task(WriterTask::Call(call)).await?;
+        await_reply(result).await
     }
 
-    fn submit(&self, job: Job<Work>) -> Result<(), StoreError> {
+    fn submit(&self, job: WriterJob<WriterTask>) -> Result<(), StoreError> {
         if self.queue.submit(job)? {
             let queue = self.queue.clone();
             let state = self.state.clone();
-            tokio::task::spawn_blocking(move || lead(&queue, &state));
+            tokio::task::spawn_blocking(move || run_leader(&queue, &state));
         }
         Ok(())
     }
 }
 
 /// Works through the queue until it is empty; runs on a blocking thread.
-fn lead(queue: &Queue<Work>, state: &State) {
-    let mut guard = Leading { queue, done: false };
+fn run_leader(queue: &Queue<WriterTask>, state: &TenantState) {
+    let mut guard = LeaderGuard {
+        queue,
+        finished: false,
+    };
     let db = state.writer.lock().unwrap_or_else(PoisonError::into_inner);
     while let Some(step) = queue.next() {
-        if let Some((work, reply)) = step.work {
-            tell(reply, run(&db, state, work));
+        if let Some((work, reply)) = step.task {
+            send_reply(reply, run_task_now(&db, state, work));
         }
         if !step.group.is_empty() {
             metrics::histogram!("remem_commit_group_batches").record(step.group.len() as f64);
             commit_group(&db, state, step.group);
         }
     }
-    guard.done = true;
+    guard.finished = true;
 }
 
-fn run(db: &Connection, state: &State, work: Work) -> Result<(), StoreError> {
+fn run_task_now(db: &Connection, state: &TenantState, work: WriterTask) -> Result<(), StoreError> {
     match work {
-        Work::Scrub {
+        WriterTask::Scrub {
             keys_before,
             compact,
         } => scrub(db, state, keys_before, compact),
-        Work::Call(call) => {
+        WriterTask::Call(call) => {
             call(db);
             Ok(())
         }
@@ -111,40 +114,46 @@ fn run(db: &Connection, state: &State, work: Work) -> Result<(), StoreError> {
 /// Runs one step of the scrub (see `maintain::scrub`) and updates what the passes look at.
 fn scrub(
     db: &Connection,
-    state: &State,
+    state: &TenantState,
     keys_before: Timestamp,
     compact: bool,
 ) -> Result<(), StoreError> {
     // Cleared first: text that is erased while the journal is truncated needs another truncation.
-    state.due.scrub.store(false, Ordering::Relaxed);
-    let done = fill(db, state).and_then(|more| {
+    state.upkeep.needs_scrub.store(false, Ordering::Relaxed);
+    let done = backfill_hashes(db, state).and_then(|more| {
         maintain::scrub(db, &state.tenant, keys_before, compact)
             .map(|(next_expiry, held)| (next_expiry, held || more))
     });
     match &done {
         // Only this thread moves this time, so a put cannot lower it in between.
         Ok((next_expiry, more)) => {
-            state.due.next_expiry.store(*next_expiry, Ordering::Relaxed);
+            state
+                .upkeep
+                .next_expiry
+                .store(*next_expiry, Ordering::Relaxed);
             sabotage!(
                 "a-scrub-hides-what-a-run-let-go-of",
-                state.due.scrub.fetch_or(*more, Ordering::Relaxed)
+                state.upkeep.needs_scrub.fetch_or(*more, Ordering::Relaxed)
             );
         }
-        Err(_) => state.due.scrub.store(true, Ordering::Relaxed),
+        Err(_) => state.upkeep.needs_scrub.store(true, Ordering::Relaxed),
     }
     done.map(|_| ())
 }
 
 /// Hashes a page of rows that were written before rows had a hash. Returns whether more are left.
-fn fill(db: &Connection, state: &State) -> Result<bool, StoreError> {
-    let mut fill = state.fill.lock().unwrap_or_else(PoisonError::into_inner);
-    row_hash::fill(db, &SQLITE, &mut fill)
+fn backfill_hashes(db: &Connection, state: &TenantState) -> Result<bool, StoreError> {
+    let mut fill = state
+        .backfill
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    row_hash::backfill(db, &SQLITE, &mut fill)
 }
 
 /// Commits a group and answers its callers. If one batch made the transaction fail, each batch is
 /// committed by itself.
-fn commit_group(db: &Connection, state: &State, mut group: Vec<Waiting>) {
-    let results = match transaction(db, state, group.iter().map(|w| &w.batch)) {
+fn commit_group(db: &Connection, state: &TenantState, mut group: Vec<PendingCommit>) {
+    let results = match commit_together(db, state, group.iter().map(|w| &w.batch)) {
         Ok(results) => results,
         Err(error) if group.len() > 1 && concerns_one_batch(&error) => {
             for waiting in group {
@@ -155,20 +164,23 @@ fn commit_group(db: &Connection, state: &State, mut group: Vec<Waiting>) {
         Err(error) => {
             let first = group.remove(0);
             for waiting in group {
-                tell(waiting.answer, Err(same(&error)));
+                send_reply(waiting.reply, Err(group_error(&error)));
             }
-            let refused = workshop::refusal(db, &first.batch, &error);
-            tell(first.answer, Err(refused.unwrap_or_else(|| failed(error))));
+            let refused = workshop::constraint_error(db, &first.batch, &error);
+            send_reply(
+                first.reply,
+                Err(refused.unwrap_or_else(|| store_error(error))),
+            );
             return;
         }
     };
     for (waiting, result) in group.into_iter().zip(results) {
-        tell(waiting.answer, result);
+        send_reply(waiting.reply, result);
     }
 }
 
 /// The error for the other batches of a failed group: `rusqlite::Error` cannot be cloned.
-fn same(error: &rusqlite::Error) -> StoreError {
+fn group_error(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy,
@@ -189,11 +201,11 @@ fn concerns_one_batch(error: &rusqlite::Error) -> bool {
 
 /// Applies the batches in one transaction and flushes it. An error means that none of them is known
 /// to be applied.
-fn transaction<'a>(
+fn commit_together<'a>(
     db: &Connection,
-    state: &State,
+    state: &TenantState,
     batches: impl Iterator<Item = &'a Batch>,
-) -> Result<Vec<Result<Committed, StoreError>>, rusqlite::Error> {
+) -> Result<Vec<Result<CommitResult, StoreError>>, rusqlite::Error> {
     db.execute_batch("BEGIN IMMEDIATE")?;
     let applied = apply_all(db, state, batches).and_then(|applied| {
         db.execute_batch(sabotage!(
@@ -206,16 +218,16 @@ fn transaction<'a>(
     match applied {
         Ok(applied) => {
             state
-                .due
+                .upkeep
                 .next_expiry
                 .fetch_min(applied.next_expiry, Ordering::Relaxed);
             if let Some(next_due) = applied.next_due
-                && next_due < state.due.next_due.swap(next_due, Ordering::Relaxed)
+                && next_due < state.upkeep.next_due.swap(next_due, Ordering::Relaxed)
             {
                 // Passes are woken only if something is due earlier than they know.
                 state.wake.send_modify(|count| *count += 1);
             }
-            if applied.erased && !state.due.scrub.swap(true, Ordering::Relaxed) {
+            if applied.erased && !state.upkeep.needs_scrub.swap(true, Ordering::Relaxed) {
                 state.wake.send_modify(|count| *count += 1);
             }
             state.revision.send_replace(applied.clock.revision);
@@ -232,9 +244,9 @@ fn transaction<'a>(
 }
 
 /// The outcome of a group, before its commit.
-struct Applied {
-    clock: Clock,
-    results: Vec<Result<Committed, StoreError>>,
+struct AppliedGroup {
+    clock: TenantClock,
+    results: Vec<Result<CommitResult, StoreError>>,
     next_expiry: i64,
     erased: bool,
     /// The earliest due time of a record, if it may have changed.
@@ -243,29 +255,29 @@ struct Applied {
 
 fn apply_all<'a>(
     db: &Connection,
-    state: &State,
+    state: &TenantState,
     batches: impl Iterator<Item = &'a Batch>,
-) -> Result<Applied, rusqlite::Error> {
-    let mut clock = Clock::load(db, &state.tenant)?;
+) -> Result<AppliedGroup, rusqlite::Error> {
+    let mut clock = TenantClock::load(db, &state.tenant)?;
     let loaded = clock.clone();
     let mut results = Vec::new();
     let mut next_expiry = i64::MAX;
     let mut erased = false;
     let mut due_changed = false;
     for batch in batches {
-        let mut applying = apply::Applying {
+        let mut applying = apply::BatchWriter {
             db,
             batch,
             clock: &mut clock,
             next_expiry: i64::MAX,
             erased: false,
-            retied: false,
+            due_changed: false,
             successors: Vec::new(),
         };
-        results.push(identity::acting(&batch.actor(), || applying.run())?);
+        results.push(identity::as_actor(&batch.actor(), || applying.run())?);
         next_expiry = next_expiry.min(applying.next_expiry);
         erased |= applying.erased;
-        due_changed |= applying.retied;
+        due_changed |= applying.due_changed;
     }
     if clock != loaded {
         clock.save(db, &state.tenant)?;
@@ -275,7 +287,7 @@ fn apply_all<'a>(
     } else {
         None
     };
-    Ok(Applied {
+    Ok(AppliedGroup {
         clock,
         results,
         next_expiry,

@@ -18,17 +18,17 @@ thread_local! {
 }
 
 /// SQL condition: the rows of a table with owners that the actor may see.
-pub(super) fn seen(table: &str) -> String {
+pub(super) fn visible_to_actor(table: &str) -> String {
     format!("({table}.owner IS NULL OR app_user_id() IN ({table}.owner, '*'))")
 }
 
 /// Runs `work` as this actor.
-pub(super) fn acting<T>(actor: &Actor, work: impl FnOnce() -> T) -> T {
+pub(super) fn as_actor<T>(actor: &Actor, work: impl FnOnce() -> T) -> T {
     struct Restore(Option<String>);
     impl Drop for Restore {
         fn drop(&mut self) {
             USER.set(self.0.take());
-            SAID.take(); // what a caller wrote does not outlive its statements
+            LAST_TRIGRAMS.take(); // what a caller wrote does not outlive its statements
         }
     }
     let name = Some(actor.as_str())
@@ -54,14 +54,16 @@ pub(super) fn register(db: &Connection) -> Result<()> {
         ))
     })?;
     db.create_scalar_function("trgm_least", 1, pure, |args| {
-        trigrams(args, 0, |computed| *computed.sizes().start() as u64)
+        trigrams(args, 0, |computed| {
+            *computed.restating_sizes().start() as u64
+        })
     })?;
     db.create_scalar_function("trgm_most", 1, pure, |args| {
-        trigrams(args, 0, |computed| *computed.sizes().end() as u64)
+        trigrams(args, 0, |computed| *computed.restating_sizes().end() as u64)
     })?;
     db.create_scalar_function("trgm_shadows", 2, pure, |args| {
         let rule = args.get_raw(0).as_blob().map_err(|_| unreadable())?;
-        trigrams(args, 1, |computed| computed.shadows_stored(rule))?.ok_or_else(unreadable)
+        trigrams(args, 1, |computed| computed.restates_stored(rule))?.ok_or_else(unreadable)
     })
 }
 
@@ -71,14 +73,14 @@ fn unreadable() -> rusqlite::Error {
 
 thread_local! {
     /// The last text whose trigrams were computed on this thread, and the trigrams.
-    static SAID: RefCell<(String, Trigrams)> = RefCell::default();
+    static LAST_TRIGRAMS: RefCell<(String, Trigrams)> = RefCell::default();
 }
 
 /// Calls `ask` with the trigrams of the text in an argument. A statement needs those of the same
 /// text for every rule of a world, so they are computed once and not a thousand times.
 fn trigrams<T>(args: &Context<'_>, argument: usize, ask: impl FnOnce(&Trigrams) -> T) -> Result<T> {
     let text = args.get_raw(argument).as_str().map_err(|_| unreadable())?;
-    SAID.with_borrow_mut(|(cached_text, computed)| {
+    LAST_TRIGRAMS.with_borrow_mut(|(cached_text, computed)| {
         if sabotage!(
             "a-text-is-taken-apart-for-every-rule",
             cached_text != text,
@@ -111,14 +113,14 @@ mod tests {
     #[test]
     fn nobody_acts_afterwards() {
         let ada = Actor::User(PrincipalId::parse("ada").unwrap());
-        acting(&ada, || {
+        as_actor(&ada, || {
             assert_eq!(user().as_deref(), Some("ada"));
-            acting(&Actor::Host, || assert_eq!(user().as_deref(), Some("*")));
+            as_actor(&Actor::Host, || assert_eq!(user().as_deref(), Some("*")));
             assert_eq!(user().as_deref(), Some("ada"));
-            acting(&Actor::Nobody, || assert_eq!(user(), None));
+            as_actor(&Actor::NoUser, || assert_eq!(user(), None));
         });
         assert_eq!(user(), None);
-        let panicked = std::panic::catch_unwind(|| acting(&Actor::Host, || panic!("on purpose")));
+        let panicked = std::panic::catch_unwind(|| as_actor(&Actor::Host, || panic!("on purpose")));
         assert!(panicked.is_err());
         assert_eq!(user(), None);
     }
@@ -135,7 +137,7 @@ mod tests {
                 .unwrap();
         }
         let text = "Every payment above 17 needs two signatures.";
-        acting(&Actor::Host, || {
+        as_actor(&Actor::Host, || {
             let sql = "SELECT count(*) FROM rule WHERE trgm_shadows(trigrams, ?1) AND trgm_least(?1) <= trgm_most(?1)";
             let before = TAKEN_APART.get();
             let shadowing: u32 = db.query_row(sql, [text], |row| row.get(0)).unwrap();

@@ -1,7 +1,7 @@
 //! Leases on passes: one row for each pass. They also exclude other processes that use the same
 //! files.
 
-use super::connection::failed;
+use super::connection::store_error;
 use remem_core::{Fence, TenantId, Timestamp};
 use remem_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -26,7 +26,7 @@ pub(super) fn claim(
              RETURNING fence",
         )
         .and_then(|mut claim| claim.query_row(params![tenant.as_str(), pass, holder, now.0, until.0], |row| row.get(0)).optional())
-        .map_err(failed)?;
+        .map_err(store_error)?;
     Ok(number.map(|number| Fence { pass, number }))
 }
 
@@ -36,6 +36,6 @@ pub(super) fn release(db: &Connection, tenant: &TenantId, fence: &Fence) -> Resu
         "UPDATE lease SET until = 0 WHERE tenant_id = ?1 AND pass = ?2 AND fence = ?3",
     )
     .and_then(|mut release| release.execute(params![tenant.as_str(), fence.pass, fence.number]))
-    .map_err(failed)?;
+    .map_err(store_error)?;
     Ok(())
 }

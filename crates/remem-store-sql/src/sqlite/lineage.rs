@@ -1,22 +1,23 @@
 //! Entries that replace others: retire, forget, revive; the sources of entries; signatures. Owns
 //! the tables `lineage`, `entry_subject` and `signature`.
 
-use super::apply::Applying;
-use super::connection::failed;
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry, scope_id};
+use super::apply::BatchWriter;
+use super::connection::store_error;
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, read_entry, scope_id};
 use super::snapshot;
 use remem_core::sabotage;
 use remem_core::{
-    Entry, EntryId, MemoryRef, Reason, Revision, RunId, Scope, Subject, TenantId, Timestamp,
+    Entry, EntryId, MemoryRef, RetireReason, Revision, RunId, Scope, Subject, TenantId, Timestamp,
 };
 use remem_store::{
-    EntryState, Lineage, Outcome, Relative, RowCursor, Signed, StoreError, Trace, Traced,
+    ChangeOutcome, EntryState, Lineage, RelatedEntry, RowCursor, StoreError, StoredSignature,
+    SubjectTrace, TracedEntry,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-impl Applying<'_> {
+impl BatchWriter<'_> {
     /// Stores the sources of a new row, and its subjects.
-    pub(super) fn relate(
+    pub(super) fn store_sources(
         &self,
         scope: i64,
         row: i64,
@@ -28,7 +29,7 @@ impl Applying<'_> {
                 .row_of(memory_ref, id)?
                 .filter(|source| *source != (scope, row))
             {
-                self.link(scope, row, source_scope, source_row)?;
+                self.add_source(scope, row, source_scope, source_row)?;
             }
         }
         for subject in subjects {
@@ -39,7 +40,7 @@ impl Applying<'_> {
         Ok(())
     }
 
-    fn link(
+    fn add_source(
         &self,
         scope: i64,
         row: i64,
@@ -84,26 +85,26 @@ impl Applying<'_> {
         &mut self,
         memory_ref: &MemoryRef,
         id: &EntryId,
-        reason: Reason,
+        reason: RetireReason,
         by: &EntryId,
         before: Revision,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let live = "rev_to IS NULL AND (expires_at IS NULL OR expires_at > :at)";
         let (Some(retired), Some(successor)) = (
             self.find(memory_ref, id, live)?,
             self.find(memory_ref, by, live)?,
         ) else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
         if retired.row == successor.row {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         }
         let tenant = self.batch.tenant().as_str();
-        let revision = self.tick(before);
+        let revision = self.advance_revision(before);
         let sql = "UPDATE entry SET rev_to = ?3, removed_reason = ?4, removed_by_run = ?5, replaced_by = ?6, ended_at = ?7
                    WHERE tenant_id = ?1 AND row_id = ?2";
         let run = self.batch.run().map(RunId::as_str);
-        let held = !reason.keeps_text() && self.is_linked(retired.row)?;
+        let held = !reason.keeps_text() && self.has_actions(retired.row)?;
         let stored = if held { "held" } else { reason.as_str() };
         self.db.prepare_cached(sql)?.execute(params![
             tenant,
@@ -114,29 +115,29 @@ impl Applying<'_> {
             successor.row,
             self.clock.at.0
         ])?;
-        self.unsign(retired.scope, retired.row)?;
+        self.delete_signature(retired.scope, retired.row)?;
         sabotage!(
             "records-do-not-follow",
-            self.retie(retired.scope, retired.row, reason, successor.row)?
+            self.move_records(retired.scope, retired.row, reason, successor.row)?
         );
-        if reason == Reason::Merged {
+        if reason == RetireReason::Merged {
             let sql = "UPDATE entry SET support = support + (SELECT support FROM entry WHERE tenant_id = ?1 AND row_id = ?2)
                        WHERE tenant_id = ?1 AND row_id = ?3";
             self.db
                 .prepare_cached(sql)?
                 .execute(params![tenant, retired.row, successor.row])?;
-            self.link(successor.scope, successor.row, retired.scope, retired.row)?;
+            self.add_source(successor.scope, successor.row, retired.scope, retired.row)?;
         }
         if sabotage!(
             "merged-text-goes-at-once",
             !held
                 && !reason.keeps_text()
-                && !snapshot::is_held(self.db, self.batch.tenant(), revision)?,
-            !held && !snapshot::is_held(self.db, self.batch.tenant(), revision)?
+                && !snapshot::is_in_snapshot(self.db, self.batch.tenant(), revision)?,
+            !held && !snapshot::is_in_snapshot(self.db, self.batch.tenant(), revision)?
         ) {
             self.erase(id, &retired, false)?;
         }
-        Ok(Outcome::Removed)
+        Ok(ChangeOutcome::Removed)
     }
 
     /// Erases an entry for a forgotten subject, with its subjects, even if a snapshot shows it.
@@ -145,9 +146,9 @@ impl Applying<'_> {
         memory_ref: &MemoryRef,
         id: &EntryId,
         before: Revision,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let Some((scope, row)) = self.row_of(memory_ref, id)? else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
         let tenant = self.batch.tenant().as_str();
         self.db
@@ -156,9 +157,9 @@ impl Applying<'_> {
             )?
             .execute(params![tenant, scope, row])?;
         let Some(entry) = self.find(memory_ref, id, "erased_at IS NULL")? else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
-        let revision = self.tick(before);
+        let revision = self.advance_revision(before);
         // Deleting this entry was meant for the texts that were merged into it as well; they do not
         // come back because this entry is now forgotten, too.
         let sql = "SELECT removed_reason IS NULL OR removed_reason IN ('merged', 'superseded', 'invalidated', 'held') FROM entry WHERE tenant_id = ?1 AND row_id = ?2";
@@ -179,11 +180,11 @@ impl Applying<'_> {
         if sabotage!(
             "forgetting-waits-for-a-snapshot",
             true,
-            !snapshot::is_held(self.db, self.batch.tenant(), revision)?
+            !snapshot::is_in_snapshot(self.db, self.batch.tenant(), revision)?
         ) {
             self.erase(id, &entry, spared)?;
         }
-        Ok(Outcome::Removed)
+        Ok(ChangeOutcome::Removed)
     }
 
     /// Makes a merged entry current again, after the entry that replaced it was erased. A run that
@@ -194,19 +195,19 @@ impl Applying<'_> {
         memory_ref: &MemoryRef,
         id: &EntryId,
         before: Revision,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let merged = sabotage!("what-was-superseded-comes-back", sabotage!("an-entry-comes-back-beside-the-one-that-stands-for-it", "removed_reason = 'merged' AND erased_at IS NULL AND EXISTS (SELECT 1 FROM entry r
             WHERE r.tenant_id = entry.tenant_id AND r.row_id = entry.replaced_by AND r.erased_at IS NOT NULL)", "removed_reason = 'merged' AND erased_at IS NULL AND EXISTS (SELECT 1 FROM entry r
             WHERE r.tenant_id = entry.tenant_id AND r.row_id = entry.replaced_by )"), "removed_reason = 'superseded' OR removed_reason = 'merged' AND erased_at IS NULL AND EXISTS (SELECT 1 FROM entry r
             WHERE r.tenant_id = entry.tenant_id AND r.row_id = entry.replaced_by AND r.erased_at IS NOT NULL)");
         let Some(entry) = self.find(memory_ref, id, merged)? else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
-        let revision = self.tick(before);
+        let revision = self.advance_revision(before);
         let sql = format!(
             "UPDATE entry SET rev_from = CASE WHEN {} THEN ?3 ELSE rev_from END, rev_to = NULL, removed_reason = NULL,
                removed_by_run = NULL, replaced_by = NULL, ended_at = NULL WHERE tenant_id = ?1 AND row_id = ?2 RETURNING expires_at",
-            snapshot::FREE
+            snapshot::IN_NO_SNAPSHOT
         );
         let values = params![self.batch.tenant().as_str(), entry.row, revision.0];
         let end: Option<i64> = self
@@ -214,7 +215,7 @@ impl Applying<'_> {
             .prepare_cached(&sql)?
             .query_row(values, |row| row.get(0))?;
         self.next_expiry = self.next_expiry.min(end.unwrap_or(i64::MAX));
-        Ok(Outcome::Done)
+        Ok(ChangeOutcome::Done)
     }
 
     /// Stores the signature that consolidation computed for an entry.
@@ -224,9 +225,9 @@ impl Applying<'_> {
         id: &EntryId,
         pass: u64,
         signature: &[u8],
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let Some(entry) = self.find(memory_ref, id, "rev_to IS NULL")? else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
         let sql = "INSERT INTO signature (tenant_id, scope_id, row_id, pass, signature) VALUES (?1, ?2, ?3, ?4, ?5)
                    ON CONFLICT DO UPDATE SET pass = ?4, signature = ?5";
@@ -237,10 +238,10 @@ impl Applying<'_> {
             pass,
             signature
         ])?;
-        Ok(Outcome::Done)
+        Ok(ChangeOutcome::Done)
     }
 
-    pub(super) fn unsign(&self, scope: i64, row: i64) -> rusqlite::Result<()> {
+    pub(super) fn delete_signature(&self, scope: i64, row: i64) -> rusqlite::Result<()> {
         self.db
             .prepare_cached(
                 "DELETE FROM signature WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3",
@@ -252,7 +253,12 @@ impl Applying<'_> {
     /// Marks the texts that `row` replaced as deleted, since the text of `row` is gone and they are
     /// not needed any more. With `spare_merged` the entries that were merged into it are left: the
     /// caller that forgets an entry revives each of them or forgets it, too.
-    pub(super) fn let_go(&self, scope: i64, row: i64, spare_merged: bool) -> rusqlite::Result<()> {
+    pub(super) fn delete_replaced(
+        &self,
+        scope: i64,
+        row: i64,
+        spare_merged: bool,
+    ) -> rusqlite::Result<()> {
         let sql = "UPDATE entry SET removed_reason = 'deleted'
                    WHERE tenant_id = ?1 AND scope_id = ?2 AND replaced_by = ?3 AND erased_at IS NULL
                      AND (removed_reason = 'superseded' OR (removed_reason = 'merged' AND NOT ?4))
@@ -290,10 +296,11 @@ pub(super) fn unsigned(
         statement,
         statement.replace("e.expires_at IS NULL AND", "")
     );
-    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
+    else {
         return Ok(Vec::new());
     };
-    placed(
+    query_entries(
         db,
         &sql,
         params![
@@ -321,12 +328,13 @@ pub(super) fn entries_at(
         statement,
         statement.replace("e.expires_at IS NULL AND", "")
     );
-    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
+    else {
         return Ok(Vec::new());
     };
     let rows =
         serde_json::Value::from(rows.iter().map(|row| row.1).collect::<Vec<_>>()).to_string();
-    placed(
+    query_entries(
         db,
         &sql,
         params![scope.tenant.as_str(), scope_row, rows],
@@ -334,7 +342,7 @@ pub(super) fn entries_at(
     )
 }
 
-fn placed(
+fn query_entries(
     db: &Connection,
     sql: &str,
     params: impl Params,
@@ -343,12 +351,12 @@ fn placed(
     let read_row = |row: &Row<'_>| {
         Ok((
             RowCursor(0, row.get(ENTRY_WIDTH)?),
-            entry(row, &scope.memory_ref)?,
+            read_entry(row, &scope.memory_ref)?,
         ))
     };
     db.prepare_cached(sql)
         .and_then(|mut query| query.query_map(params, read_row)?.collect())
-        .map_err(failed)
+        .map_err(store_error)
 }
 
 /// The signatures of eligible entries, in the order of their rows.
@@ -357,7 +365,7 @@ pub(super) fn signatures(
     scope: &Scope,
     after: Option<RowCursor>,
     limit: u32,
-) -> Result<Vec<Signed>, StoreError> {
+) -> Result<Vec<StoredSignature>, StoreError> {
     let statement = format!(
         "SELECT g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature, e.trust FROM signature g
          CROSS JOIN entry e ON e.tenant_id = g.tenant_id AND e.row_id = g.row_id
@@ -368,7 +376,8 @@ pub(super) fn signatures(
         statement,
         statement.replace("e.expires_at IS NULL AND", "")
     );
-    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
+    else {
         return Ok(Vec::new());
     };
     let signed = |row: &Row<'_>| {
@@ -378,7 +387,7 @@ pub(super) fn signatures(
         let unreadable = |column| {
             rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text)
         };
-        Ok(Signed {
+        Ok(StoredSignature {
             row: RowCursor(0, row.get(0)?),
             id: EntryId::parse(&id).ok_or_else(|| unreadable(1))?,
             created_at: Timestamp(row.get(2)?),
@@ -396,7 +405,7 @@ pub(super) fn signatures(
     ];
     db.prepare_cached(&sql)
         .and_then(|mut query| query.query_map(params, signed)?.collect())
-        .map_err(failed)
+        .map_err(store_error)
 }
 
 /// The state of an entry, its sources and the entries made from it, removed ones included.
@@ -405,7 +414,8 @@ pub(super) fn lineage(
     scope: &Scope,
     id: &EntryId,
 ) -> Result<Option<Lineage>, StoreError> {
-    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
+    else {
         return Ok(None);
     };
     let sql = "SELECT e.row_id, e.removed_reason, e.support, (SELECT r.id FROM entry r WHERE r.tenant_id = e.tenant_id
@@ -415,7 +425,7 @@ pub(super) fn lineage(
     let row = db
         .prepare_cached(sql)
         .and_then(|mut query| query.query_row(values, read).optional())
-        .map_err(failed)?;
+        .map_err(store_error)?;
     let Some((row, reason, support, by)): Option<(i64, Option<String>, u64, Option<String>)> = row
     else {
         return Ok(None);
@@ -429,7 +439,7 @@ pub(super) fn lineage(
         relatives(db, &sql, params![scope.tenant.as_str(), scope_row, row])
     };
     Ok(Some(Lineage {
-        state: state(reason.as_deref())?,
+        state: parse_state(reason.as_deref())?,
         replaced_by: by
             .as_deref()
             .map(|id| EntryId::parse(id).ok_or(MALFORMED))
@@ -442,26 +452,30 @@ pub(super) fn lineage(
 
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
 
-fn state(reason: Option<&str>) -> Result<EntryState, StoreError> {
+fn parse_state(reason: Option<&str>) -> Result<EntryState, StoreError> {
     EntryState::from_stored(reason).ok_or(StoreError::Damaged(
         "an entry ended for a reason that nobody knows",
     ))
 }
 
-fn relatives(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Relative>, StoreError> {
+fn relatives(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> Result<Vec<RelatedEntry>, StoreError> {
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     let rows: Vec<(String, String, Option<String>)> = db
         .prepare_cached(sql)
         .and_then(|mut query| query.query_map(params, read)?.collect())
-        .map_err(failed)?;
+        .map_err(store_error)?;
     let relative = |(memory_ref, id, reason): &(String, String, Option<String>)| {
         let (memory_ref, id) = MemoryRef::parse(memory_ref)
             .zip(EntryId::parse(id))
             .ok_or(MALFORMED)?;
-        Ok(Relative {
+        Ok(RelatedEntry {
             memory_ref,
             id,
-            state: state(reason.as_deref())?,
+            state: parse_state(reason.as_deref())?,
         })
     };
     rows.iter().map(relative).collect()
@@ -471,7 +485,7 @@ fn relatives(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Rela
 /// `UNION` ends cycles: an entry that was made from another may be merged into it later. `CROSS
 /// JOIN`, here and below, makes SQLite look up the few rows that are needed, rather than begin with
 /// all that were ever merged.
-const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
+const ROWS_OF_SUBJECT: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
     SELECT scope_id, row_id FROM entry_subject WHERE tenant_id = ?1 AND subject = ?2
     UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN lineage l
       ON l.tenant_id = ?1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id)";
@@ -481,9 +495,9 @@ pub(super) fn trace(
     db: &Connection,
     tenant: &TenantId,
     subject: &Subject,
-) -> Result<Trace, StoreError> {
+) -> Result<SubjectTrace, StoreError> {
     let statement = format!(
-        "{CARRYING} SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, EXISTS (SELECT 1 FROM entry_subject g
+        "{ROWS_OF_SUBJECT} SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, EXISTS (SELECT 1 FROM entry_subject g
            WHERE g.tenant_id = ?1 AND g.subject = ?2 AND g.scope_id = c.scope_id AND g.row_id = c.row_id) FROM carrying c
          CROSS JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id CROSS JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
          ORDER BY s.memory_ref, e.rev_from, e.id"
@@ -504,7 +518,7 @@ pub(super) fn trace(
         let (memory_ref, id) = MemoryRef::parse(&memory_ref)
             .zip(EntryId::parse(&id))
             .ok_or_else(unreadable)?;
-        Ok(Traced {
+        Ok(TracedEntry {
             memory_ref,
             id,
             direct: row.get(4)?,
@@ -516,22 +530,22 @@ pub(super) fn trace(
     let entries = db
         .prepare_cached(&sql)
         .and_then(|mut query| query.query_map(values, read)?.collect())
-        .map_err(failed)?;
-    Ok(Trace {
+        .map_err(store_error)?;
+    Ok(SubjectTrace {
         entries,
-        innocent: innocent(db, tenant, subject)?,
+        merged_survivors: merged_survivors(db, tenant, subject)?,
     })
 }
 
 /// Entries that were merged into an entry of this subject without carrying it themselves: memory,
 /// entry, and the entry that replaced it.
-fn innocent(
+fn merged_survivors(
     db: &Connection,
     tenant: &TenantId,
     subject: &Subject,
 ) -> Result<Vec<(MemoryRef, EntryId, EntryId)>, StoreError> {
     let sql = format!(
-        "{CARRYING} SELECT s.memory_ref, m.id, e.id FROM carrying c
+        "{ROWS_OF_SUBJECT} SELECT s.memory_ref, m.id, e.id FROM carrying c
          CROSS JOIN entry m ON m.tenant_id = ?1 AND m.scope_id = c.scope_id AND m.replaced_by = c.row_id AND m.erased_at IS NULL
          CROSS JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id CROSS JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
          WHERE m.removed_reason = 'merged' AND m.row_id NOT IN (SELECT row_id FROM carrying) ORDER BY s.memory_ref, m.rev_from, m.id"
@@ -541,7 +555,7 @@ fn innocent(
     let rows: Vec<(String, String, String)> = db
         .prepare_cached(&sql)
         .and_then(|mut query| query.query_map(values, read)?.collect())
-        .map_err(failed)?;
+        .map_err(store_error)?;
     let named = |(memory_ref, id, by): &(String, String, String)| {
         let (memory_ref, id) = MemoryRef::parse(memory_ref)
             .zip(EntryId::parse(id))

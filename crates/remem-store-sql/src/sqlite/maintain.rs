@@ -1,16 +1,16 @@
 //! Upkeep of one file: finds expired and outdated entries, and makes erased text physically gone.
 
-use super::apply::Clock;
-use super::connection::failed;
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry};
+use super::apply::TenantClock;
+use super::connection::store_error;
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, read_entry};
 use super::{record, snapshot, vector};
 use remem_core::sabotage;
 use remem_core::{Entry, EntryId, MemoryRef, Revision, TenantId, Timestamp};
-use remem_store::{RowCursor, Stale, StoreError};
+use remem_store::{RescanPage, RowCursor, StoreError};
 use rusqlite::{Connection, Params, Row, params};
 
 /// The state that a tenant's file loads when it is opened.
-pub(super) struct Start {
+pub(super) struct LoadedState {
     pub revision: Revision,
     pub next_expiry: i64,
     pub next_due: i64,
@@ -18,17 +18,17 @@ pub(super) struct Start {
 
 /// Loads the state of a file that was just opened. Also checks that the file belongs to the tenant
 /// that it is opened for: files can be copied and renamed by hand.
-pub(super) fn start(db: &Connection, tenant: &TenantId) -> Result<Start, StoreError> {
+pub(super) fn load_state(db: &Connection, tenant: &TenantId) -> Result<LoadedState, StoreError> {
     let foreign = db
         .prepare("SELECT 1 FROM tenant_clock WHERE tenant_id <> ?1")
         .and_then(|mut query| query.exists([tenant.as_str()]))
-        .map_err(failed)?;
+        .map_err(store_error)?;
     if foreign {
         return Err(StoreError::Damaged("the file belongs to another tenant"));
     }
-    let next_due = record::next_due(db, tenant).map_err(failed)?;
-    Ok(Start {
-        revision: Clock::load(db, tenant).map_err(failed)?.revision,
+    let next_due = record::next_due(db, tenant).map_err(store_error)?;
+    Ok(LoadedState {
+        revision: TenantClock::load(db, tenant).map_err(store_error)?.revision,
         next_expiry: next_expiry(db, tenant)?,
         next_due,
     })
@@ -39,7 +39,7 @@ fn next_expiry(db: &Connection, tenant: &TenantId) -> Result<i64, StoreError> {
     let sql = "SELECT min(expires_at) FROM entry WHERE tenant_id = ?1 AND rev_to IS NULL AND expires_at IS NOT NULL";
     let earliest: Option<i64> = db
         .query_row(sql, [tenant.as_str()], |row| row.get(0))
-        .map_err(failed)?;
+        .map_err(store_error)?;
     Ok(earliest.unwrap_or(i64::MAX))
 }
 
@@ -53,11 +53,11 @@ pub(super) fn expired(
     let sql = "SELECT s.memory_ref, e.id FROM entry e JOIN scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
                WHERE e.tenant_id = ?1 AND e.rev_to IS NULL AND e.expires_at IS NOT NULL AND e.expires_at <= ?2
                ORDER BY e.expires_at LIMIT ?3";
-    names(db, sql, params![tenant.as_str(), at.0, limit])
+    entry_names(db, sql, params![tenant.as_str(), at.0, limit])
 }
 
 /// Runs a query for pairs of a memory's name and an entry's id.
-pub(super) fn names(
+pub(super) fn entry_names(
     db: &Connection,
     sql: &str,
     params: impl Params,
@@ -69,7 +69,7 @@ pub(super) fn names(
                 .query_map(params, |row| Ok((row.get(0)?, row.get(1)?)))?
                 .collect::<rusqlite::Result<Vec<_>>>()
         })
-        .map_err(failed)?;
+        .map_err(store_error)?;
     rows.iter()
         .map(|(memory_ref, id): &(String, String)| {
             MemoryRef::parse(memory_ref)
@@ -87,7 +87,7 @@ pub(super) fn stale(
     scan: u64,
     after: Option<RowCursor>,
     limit: u32,
-) -> Result<Stale, StoreError> {
+) -> Result<RescanPage, StoreError> {
     let sql = format!(
         "SELECT {ENTRY_COLUMNS}, e.row_id, s.memory_ref FROM entry e JOIN scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
          WHERE e.tenant_id = ?1 AND e.row_id > ?2 AND e.scan <> ?3 AND e.erased_at IS NULL ORDER BY e.row_id LIMIT ?4"
@@ -110,18 +110,18 @@ pub(super) fn stale(
         };
         Ok((
             last,
-            entry(row, &MemoryRef::parse(&name).ok_or_else(unreadable)?)?,
+            read_entry(row, &MemoryRef::parse(&name).ok_or_else(unreadable)?)?,
         ))
     };
     let rows: Vec<(i64, Entry)> = db
         .prepare_cached(&sql)
         .and_then(|mut query| query.query_map(params, read_row)?.collect())
-        .map_err(failed)?;
+        .map_err(store_error)?;
     let next = rows
         .last()
         .filter(|_| rows.len() == limit as usize)
         .map(|(last, _)| RowCursor(0, *last));
-    Ok(Stale {
+    Ok(RescanPage {
         entries: rows.into_iter().map(|(_, entry)| entry).collect(),
         next,
     })
@@ -141,10 +141,10 @@ pub(super) fn scrub(
         "DELETE FROM idempotency WHERE tenant_id = ?1 AND at < ?2",
         params![tenant.as_str(), keys_before.0],
     )
-    .map_err(failed)?;
-    vector::trim(db)?;
+    .map_err(store_error)?;
+    vector::trim_unindexed(db)?;
     if compact {
-        db.execute_batch("VACUUM").map_err(failed)?;
+        db.execute_batch("VACUUM").map_err(store_error)?;
     }
     let busy: i64 = db
         .query_row(
@@ -156,12 +156,12 @@ pub(super) fn scrub(
             [],
             |row| row.get(0),
         )
-        .map_err(failed)?;
+        .map_err(store_error)?;
     if busy != 0 {
         return Err(StoreError::Busy);
     }
     Ok((
         next_expiry(db, tenant)?,
-        snapshot::leaves_work(db, tenant).map_err(failed)?,
+        snapshot::has_erasable_text(db, tenant).map_err(store_error)?,
     ))
 }

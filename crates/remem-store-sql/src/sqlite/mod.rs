@@ -13,6 +13,7 @@ mod entry;
 mod group;
 mod identity;
 mod index;
+mod index_cache;
 mod lease;
 mod lineage;
 mod maintain;
@@ -21,7 +22,6 @@ mod record;
 mod row_hash;
 mod rows;
 mod search;
-mod shelf;
 mod snapshot;
 mod tenant;
 mod vector;
@@ -29,7 +29,7 @@ mod verify;
 mod workshop;
 
 use crate::stored::refuse_inert;
-pub(crate) use connection::failed;
+pub(crate) use connection::store_error;
 pub use directory::SqliteDirectory;
 
 use async_trait::async_trait;
@@ -39,16 +39,17 @@ use remem_core::{
     RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Around, Committed, Faded, Filter, Found, Head, Lineage, Linked, Page,
-    Probe, ReadAt, RetentionCount, Review, RowCursor, Rule, ScopeStats, ScopeSummary, Signed,
-    Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
+    ActionLink, CandidateSet, CommitResult, DueWork, EndedStatement, EntryActions, Filter, Lineage,
+    MemoryStats, MemorySummary, Neighbours, Page, Probe, ReadAt, RecordLookup, RescanPage,
+    RetentionCount, Review, RowCursor, SlotAnswer, Snapshot, Store, StoreError, StoreFeatures,
+    StoredSignature, SubjectTrace, TenantHead, VectorCounts, WorldRule,
 };
 use rusqlite::Connection;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tenant::{Due, TenantFile, tenant_path};
+use tenant::{TenantFile, Upkeep, tenant_path};
 use tokio::sync::watch;
 
 /// Tenants kept open at once; the least recently used one is closed when another is needed.
@@ -68,23 +69,23 @@ pub enum Location {
 pub struct SqliteStore {
     location: Location,
     connections: usize,
-    open: Mutex<HashMap<TenantId, Slot>>,
+    open: Mutex<HashMap<TenantId, OpenTenant>>,
     /// The upkeep state of every tenant that was ever open in this process; it stays when the file
     /// is closed.
-    due: Mutex<HashMap<TenantId, Arc<Due>>>,
+    upkeep: Mutex<HashMap<TenantId, Arc<Upkeep>>>,
     /// Counts the uses of open tenants, so that the least recently used one is known.
-    clock: AtomicU64,
+    use_clock: AtomicU64,
     /// Held while a tenant is opened.
-    opening: tokio::sync::Mutex<()>,
+    opening_lock: tokio::sync::Mutex<()>,
     /// Increased when a pass has new work; see `Store::wake`.
     wake: Arc<watch::Sender<u64>>,
-    shelf: Arc<shelf::Shelf>,
+    index_cache: Arc<index_cache::IndexCache>,
 }
 
 /// A tenant whose file is open, and the count of `use_clock` at its last use.
-struct Slot {
+struct OpenTenant {
     file: Arc<TenantFile>,
-    used: u64,
+    last_used: u64,
 }
 
 impl SqliteStore {
@@ -100,11 +101,11 @@ impl SqliteStore {
             location,
             connections: connections.max(1),
             open: Mutex::default(),
-            due: Mutex::default(),
-            clock: AtomicU64::new(0),
-            opening: tokio::sync::Mutex::default(),
+            upkeep: Mutex::default(),
+            use_clock: AtomicU64::new(0),
+            opening_lock: tokio::sync::Mutex::default(),
             wake: Arc::default(),
-            shelf: Arc::default(),
+            index_cache: Arc::default(),
         })
     }
 
@@ -115,18 +116,18 @@ impl SqliteStore {
     }
 
     /// The tenant's file, opened first if it is not open.
-    async fn tenant(&self, id: &TenantId) -> Result<Arc<TenantFile>, StoreError> {
-        if let Some(file) = self.find(id) {
+    async fn tenant_file(&self, id: &TenantId) -> Result<Arc<TenantFile>, StoreError> {
+        if let Some(file) = self.open_file(id) {
             return Ok(file);
         }
         // One tenant is opened at a time: many callers of a new tenant would each make its tables,
         // and all but one would wait for a lock.
-        let _opening = self.opening.lock().await;
-        if let Some(file) = self.find(id) {
+        let _opening = self.opening_lock.lock().await;
+        if let Some(file) = self.open_file(id) {
             return Ok(file);
         }
         let due = self
-            .due
+            .upkeep
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .entry(id.clone())
@@ -138,7 +139,7 @@ impl SqliteStore {
         let wake = self.wake.clone();
         let known = due.clone();
         let opened =
-            blocking(move || TenantFile::open(&location, connections, name, due, wake)).await;
+            run_blocking(move || TenantFile::open(&location, connections, name, due, wake)).await;
         let unusable = matches!(
             opened,
             Err(StoreError::Damaged(_) | StoreError::Unavailable(_))
@@ -147,40 +148,43 @@ impl SqliteStore {
             "nobody-is-told-of-a-damaged-file",
             known.unopened.store(unusable, Ordering::Relaxed)
         );
-        Ok(self.insert(id, Arc::new(opened?)))
+        Ok(self.add_open_file(id, Arc::new(opened?)))
     }
 
     /// The tenant's file if it is open; counts as a use.
-    fn find(&self, id: &TenantId) -> Option<Arc<TenantFile>> {
+    fn open_file(&self, id: &TenantId) -> Option<Arc<TenantFile>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let tenant = open.get_mut(id)?;
-        tenant.used = self.clock.fetch_add(1, Ordering::Relaxed);
+        tenant.last_used = self.use_clock.fetch_add(1, Ordering::Relaxed);
         Some(tenant.file.clone())
     }
 
     /// Adds a file to the open ones. If there are too many, closes the least recently used one that
     /// no caller is using. In process memory none is closed, since its data would be lost.
-    fn insert(&self, id: &TenantId, file: Arc<TenantFile>) -> Arc<TenantFile> {
-        let used = self.clock.fetch_add(1, Ordering::Relaxed);
+    fn add_open_file(&self, id: &TenantId, file: Arc<TenantFile>) -> Arc<TenantFile> {
+        let used = self.use_clock.fetch_add(1, Ordering::Relaxed);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.len() >= OPEN_TENANTS_MAX && matches!(self.location, Location::Folder(_)) {
             let idle = open
                 .iter()
                 .filter(|(_, tenant)| Arc::strong_count(&tenant.file) == 1)
-                .min_by_key(|(_, tenant)| tenant.used);
+                .min_by_key(|(_, tenant)| tenant.last_used);
             if let Some(id) = idle.map(|(id, _)| id.clone()) {
                 open.remove(&id);
             }
         }
         open.entry(id.clone())
-            .or_insert(Slot { file, used })
+            .or_insert(OpenTenant {
+                file,
+                last_used: used,
+            })
             .file
             .clone()
     }
 
     /// For the copy of a whole host: a separate reader that sees one commit until it is dropped.
     /// `None`: the tenant has no file yet.
-    pub(crate) async fn snapshot(
+    pub(crate) async fn snapshot_reader(
         &self,
         tenant: &TenantId,
     ) -> Result<Option<Connection>, StoreError> {
@@ -191,10 +195,10 @@ impl SqliteStore {
         if !path.exists() {
             return Ok(None);
         }
-        self.tenant(tenant).await?; // brings the schema up to date
-        blocking(move || {
-            let db = connection::reader_of_all(&path)?;
-            db.execute_batch("BEGIN").map_err(failed)?;
+        self.tenant_file(tenant).await?; // brings the schema up to date
+        run_blocking(move || {
+            let db = connection::unrestricted_reader(&path)?;
+            db.execute_batch("BEGIN").map_err(store_error)?;
             Ok(Some(db))
         })
         .await
@@ -206,11 +210,11 @@ impl SqliteStore {
     where
         F: FnOnce(&Connection) -> Result<(), StoreError> + Send + 'static,
     {
-        let file = self.tenant(tenant).await?;
+        let file = self.tenant_file(tenant).await?;
         file.write(move |db| {
-            db.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
-            let done = identity::acting(&Actor::Host, || work(db))
-                .and_then(|()| db.execute_batch("COMMIT").map_err(failed));
+            db.execute_batch("BEGIN IMMEDIATE").map_err(store_error)?;
+            let done = identity::as_actor(&Actor::Host, || work(db))
+                .and_then(|()| db.execute_batch("COMMIT").map_err(store_error));
             if done.is_err() {
                 // The first error is the one to report.
                 let _ = db.execute_batch("ROLLBACK");
@@ -221,7 +225,7 @@ impl SqliteStore {
     }
 
     /// Runs a query on a reader, as the host.
-    async fn read<T, F>(&self, tenant: &TenantId, query: F) -> Result<T, StoreError>
+    async fn read_as_host<T, F>(&self, tenant: &TenantId, query: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -241,15 +245,15 @@ impl SqliteStore {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         let actor = actor.clone();
-        self.tenant(tenant)
+        self.tenant_file(tenant)
             .await?
-            .read(move |db| identity::acting(&actor, || query(db)))
+            .read(move |db| identity::as_actor(&actor, || query(db)))
             .await
     }
 }
 
 /// Runs blocking work on a thread of its own, off the async threads.
-pub(crate) async fn blocking<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
     tokio::task::spawn_blocking(work)
@@ -298,25 +302,25 @@ impl Store for SqliteStore {
         filter: &Filter,
         depth: u32,
         at: &ReadAt,
-    ) -> Result<Found, StoreError> {
+    ) -> Result<CandidateSet, StoreError> {
         let s = scope.clone();
         let probe = probe.clone();
         let filter = filter.clone();
         let at = at.clone();
-        let cache = self.shelf.clone();
+        let cache = self.index_cache.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
             search::search(db, &cache, &s, (&probe, &filter), depth, &at)
         })
         .await
     }
 
-    async fn around(
+    async fn neighbours(
         &self,
         scope: &Scope,
         ids: &[EntryId],
         reach: u32,
         at: &ReadAt,
-    ) -> Result<Vec<Around>, StoreError> {
+    ) -> Result<Vec<Neighbours>, StoreError> {
         let s = scope.clone();
         let ids = ids.to_vec();
         let at = at.clone();
@@ -326,7 +330,7 @@ impl Store for SqliteStore {
         .await
     }
 
-    async fn unembedded(
+    async fn entries_without_vector(
         &self,
         tenant: &TenantId,
         model: ModelId,
@@ -334,7 +338,7 @@ impl Store for SqliteStore {
         limit: u32,
     ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| {
+        self.read_as_host(tenant, move |db| {
             vector::unembedded(db, &t, model, after, limit)
         })
         .await
@@ -342,7 +346,8 @@ impl Store for SqliteStore {
 
     async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| vector::counts(db, &t)).await
+        self.read_as_host(tenant, move |db| vector::counts(db, &t))
+            .await
     }
 
     async fn discard_vectors(
@@ -354,15 +359,15 @@ impl Store for SqliteStore {
         let t = tenant.clone();
         let kept = keep.to_vec();
         let gone = self
-            .tenant(tenant)
+            .tenant_file(tenant)
             .await?
-            .write(move |db| vector::discard(db, &t, &kept, limit))
+            .write(move |db| vector::discard_vectors(db, &t, &kept, limit))
             .await?;
-        self.shelf.discard(tenant, keep);
+        self.index_cache.discard_vectors(tenant, keep);
         Ok(gone)
     }
 
-    async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
+    async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<MemoryStats, StoreError> {
         let s = scope.clone();
         let at = at.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
@@ -371,14 +376,14 @@ impl Store for SqliteStore {
         .await
     }
 
-    async fn scopes(
+    async fn memories(
         &self,
         tenant: &TenantId,
         actor: &Actor,
         after: Option<&MemoryRef>,
         limit: u32,
         at: &ReadAt,
-    ) -> Result<Vec<ScopeSummary>, StoreError> {
+    ) -> Result<Vec<MemorySummary>, StoreError> {
         let t = tenant.clone();
         let after = after.cloned();
         let at = at.clone();
@@ -388,7 +393,12 @@ impl Store for SqliteStore {
         .await
     }
 
-    async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError> {
+    async fn slot_history(
+        &self,
+        scope: &Scope,
+        slot: &str,
+        limit: u32,
+    ) -> Result<Vec<SlotAnswer>, StoreError> {
         let s = scope.clone();
         let slot = slot.to_owned();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
@@ -403,17 +413,17 @@ impl Store for SqliteStore {
         world: &WorldId,
         after: Option<&RuleId>,
         limit: u32,
-    ) -> Result<Vec<Rule>, StoreError> {
+    ) -> Result<Vec<WorldRule>, StoreError> {
         let t = tenant.clone();
         let world = world.clone();
         let after = after.cloned();
-        self.read(tenant, move |db| {
+        self.read_as_host(tenant, move |db| {
             workshop::rules(db, &t, &world, after.as_ref(), limit)
         })
         .await
     }
 
-    async fn shadowed(
+    async fn restated_rule(
         &self,
         tenant: &TenantId,
         world: &WorldId,
@@ -422,11 +432,15 @@ impl Store for SqliteStore {
         let t = tenant.clone();
         let world = world.clone();
         let text = text.to_owned();
-        self.read(tenant, move |db| workshop::shadowed(db, &t, &world, &text))
+        self.read_as_host(tenant, move |db| workshop::shadowed(db, &t, &world, &text))
             .await
     }
 
-    async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError> {
+    async fn actions_of_entry(
+        &self,
+        scope: &Scope,
+        id: &EntryId,
+    ) -> Result<Vec<ActionLink>, StoreError> {
         let s = scope.clone();
         let id = id.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
@@ -440,27 +454,27 @@ impl Store for SqliteStore {
         tenant: &TenantId,
         after: Option<&(WorldId, RuleId)>,
         limit: u32,
-    ) -> Result<Vec<(WorldId, Rule)>, StoreError> {
+    ) -> Result<Vec<(WorldId, WorldRule)>, StoreError> {
         let t = tenant.clone();
         let after = after.cloned();
-        self.read(tenant, move |db| {
+        self.read_as_host(tenant, move |db| {
             beside::all_rules(db, &t, after.as_ref(), limit)
         })
         .await
     }
 
-    async fn linked(
+    async fn entries_with_actions(
         &self,
         tenant: &TenantId,
         after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Vec<Linked>, StoreError> {
+    ) -> Result<Vec<EntryActions>, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| beside::linked(db, &t, after, limit))
+        self.read_as_host(tenant, move |db| beside::linked(db, &t, after, limit))
             .await
     }
 
-    async fn retention(
+    async fn retention_counts(
         &self,
         tenant: &TenantId,
         actor: &Actor,
@@ -474,15 +488,15 @@ impl Store for SqliteStore {
         .await
     }
 
-    async fn faded(
+    async fn ended_statements(
         &self,
         tenant: &TenantId,
         before: Timestamp,
         at: Option<(Timestamp, RowCursor)>,
         limit: u32,
-    ) -> Result<Vec<Faded>, StoreError> {
+    ) -> Result<Vec<EndedStatement>, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| workshop::faded(db, &t, before, at, limit))
+        self.read_as_host(tenant, move |db| workshop::faded(db, &t, before, at, limit))
             .await
     }
 
@@ -493,7 +507,7 @@ impl Store for SqliteStore {
         limit: u32,
     ) -> Result<Vec<Event>, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| read::events(db, &t, after, limit))
+        self.read_as_host(tenant, move |db| read::events(db, &t, after, limit))
             .await
     }
 
@@ -506,7 +520,7 @@ impl Store for SqliteStore {
     ) -> Result<Vec<Event>, StoreError> {
         let t = tenant.clone();
         let run = run.clone();
-        self.read(tenant, move |db| {
+        self.read_as_host(tenant, move |db| {
             read::run_events(db, &t, &run, from, limit)
         })
         .await
@@ -514,34 +528,35 @@ impl Store for SqliteStore {
 
     async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| snapshot::list(db, &t)).await
+        self.read_as_host(tenant, move |db| snapshot::list(db, &t))
+            .await
     }
 
-    async fn ended(
+    async fn erasable_entries(
         &self,
         tenant: &TenantId,
         limit: u32,
     ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| snapshot::ended(db, &t, limit))
+        self.read_as_host(tenant, move |db| snapshot::ended(db, &t, limit))
             .await
     }
 
-    async fn stale(
+    async fn entries_to_rescan(
         &self,
         tenant: &TenantId,
         scan: u64,
         after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Stale, StoreError> {
+    ) -> Result<RescanPage, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| {
+        self.read_as_host(tenant, move |db| {
             maintain::stale(db, &t, scan, after, limit)
         })
         .await
     }
 
-    async fn unsigned(
+    async fn entries_without_signature(
         &self,
         scope: &Scope,
         after: Option<RowCursor>,
@@ -559,7 +574,7 @@ impl Store for SqliteStore {
         scope: &Scope,
         after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Vec<Signed>, StoreError> {
+    ) -> Result<Vec<StoredSignature>, StoreError> {
         let s = scope.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
             lineage::signatures(db, &s, after, limit)
@@ -589,16 +604,21 @@ impl Store for SqliteStore {
         .await
     }
 
-    async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
+    async fn trace_subject(
+        &self,
+        tenant: &TenantId,
+        subject: &Subject,
+    ) -> Result<SubjectTrace, StoreError> {
         let t = tenant.clone();
         let subject = *subject;
-        self.read(tenant, move |db| lineage::trace(db, &t, &subject))
+        self.read_as_host(tenant, move |db| lineage::trace(db, &t, &subject))
             .await
     }
 
-    async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {
+    async fn head(&self, tenant: &TenantId) -> Result<TenantHead, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| read::head(db, &t)).await
+        self.read_as_host(tenant, move |db| read::head(db, &t))
+            .await
     }
 
     async fn record(
@@ -610,21 +630,21 @@ impl Store for SqliteStore {
         let t = tenant.clone();
         let key = key.to_owned();
         refuse_inert(kind)?;
-        self.read(tenant, move |db| record::get(db, &t, kind, &key))
+        self.read_as_host(tenant, move |db| record::get(db, &t, kind, &key))
             .await
     }
 
-    async fn tied(
+    async fn records_by(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
-        tie: &Tie,
+        tie: &RecordLookup,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
         let t = tenant.clone();
         let tie = tie.clone();
         refuse_inert(kind)?;
-        self.read(tenant, move |db| record::tied(db, &t, kind, &tie, limit))
+        self.read_as_host(tenant, move |db| record::tied(db, &t, kind, &tie, limit))
             .await
     }
 
@@ -640,32 +660,39 @@ impl Store for SqliteStore {
         let prefix = prefix.to_owned();
         let after = after.map(str::to_owned);
         refuse_inert(kind)?;
-        self.read(tenant, move |db| {
+        self.read_as_host(tenant, move |db| {
             record::list(db, &t, kind, &prefix, after.as_deref(), limit)
         })
         .await
     }
 
-    async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError> {
-        Ok(self.tenant(tenant).await?.watch())
+    async fn watch_commits(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<watch::Receiver<Revision>, StoreError> {
+        Ok(self.tenant_file(tenant).await?.watch())
     }
 
-    async fn expired(
+    async fn expired_entries(
         &self,
         tenant: &TenantId,
         at: Timestamp,
         limit: u32,
     ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| maintain::expired(db, &t, at, limit))
+        self.read_as_host(tenant, move |db| maintain::expired(db, &t, at, limit))
             .await
     }
 
-    async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
-        let upkeep = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+    async fn tenants_with_work(
+        &self,
+        work: DueWork,
+        at: Timestamp,
+    ) -> Result<Vec<TenantId>, StoreError> {
+        let upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(upkeep
             .iter()
-            .filter(|(_, upkeep)| upkeep.is_due(work, at))
+            .filter(|(_, upkeep)| upkeep.has_work(work, at))
             .map(|(id, _)| id.clone())
             .collect())
     }
@@ -676,18 +703,21 @@ impl Store for SqliteStore {
         keys_before: Timestamp,
         compact: bool,
     ) -> Result<(), StoreError> {
-        self.tenant(tenant).await?.scrub(keys_before, compact).await
+        self.tenant_file(tenant)
+            .await?
+            .scrub(keys_before, compact)
+            .await
     }
 
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
-        self.tenant(tenant).await?.verify().await
+        self.tenant_file(tenant).await?.verify().await
     }
 
-    async fn unhashed(&self, tenant: &TenantId) -> Result<u64, StoreError> {
-        self.read(tenant, row_hash::unhashed).await
+    async fn count_rows_without_hash(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        self.read_as_host(tenant, row_hash::unhashed).await
     }
 
-    async fn claim(
+    async fn acquire_lease(
         &self,
         tenant: &TenantId,
         pass: &'static str,
@@ -697,27 +727,27 @@ impl Store for SqliteStore {
     ) -> Result<Option<Fence>, StoreError> {
         let t = tenant.clone();
         let holder = holder.to_owned();
-        self.tenant(tenant)
+        self.tenant_file(tenant)
             .await?
             .write(move |db| lease::claim(db, &t, pass, &holder, now, for_ms))
             .await
     }
 
-    async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
+    async fn release_lease(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
         let t = tenant.clone();
         let fence = fence.clone();
-        self.tenant(tenant)
+        self.tenant_file(tenant)
             .await?
             .write(move |db| lease::release(db, &t, &fence))
             .await
     }
 
-    fn wake(&self) -> watch::Receiver<u64> {
+    fn watch_work(&self) -> watch::Receiver<u64> {
         self.wake.subscribe()
     }
 
     fn damaged_tenants(&self) -> Vec<TenantId> {
-        let due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         due.iter()
             .filter(|(_, due)| due.is_damaged())
             .map(|(id, _)| id.clone())
@@ -732,15 +762,15 @@ impl Store for SqliteStore {
         }
     }
 
-    async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
-        self.tenant(batch.tenant()).await?.commit(batch).await
+    async fn commit(&self, batch: Batch) -> Result<CommitResult, StoreError> {
+        self.tenant_file(batch.tenant()).await?.commit(batch).await
     }
 }
 
 /// Records under review are read on the writer's connection: SQLite refuses them to readers.
 #[async_trait]
 impl Review for SqliteStore {
-    async fn inert(
+    async fn review_record(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
@@ -748,13 +778,13 @@ impl Review for SqliteStore {
     ) -> Result<Option<Record>, StoreError> {
         let t = tenant.clone();
         let key = key.to_owned();
-        self.tenant(tenant)
+        self.tenant_file(tenant)
             .await?
             .write(move |db| record::get(db, &t, kind, &key))
             .await
     }
 
-    async fn inert_list(
+    async fn review_records(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
@@ -765,13 +795,13 @@ impl Review for SqliteStore {
         let t = tenant.clone();
         let prefix = prefix.to_owned();
         let after = after.map(str::to_owned);
-        self.tenant(tenant)
+        self.tenant_file(tenant)
             .await?
             .write(move |db| record::list(db, &t, kind, &prefix, after.as_deref(), limit))
             .await
     }
 
-    async fn inert_due(
+    async fn due_review_records(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
@@ -779,7 +809,7 @@ impl Review for SqliteStore {
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
         let t = tenant.clone();
-        self.tenant(tenant)
+        self.tenant_file(tenant)
             .await?
             .write(move |db| record::due(db, &t, kind, until, None, limit))
             .await

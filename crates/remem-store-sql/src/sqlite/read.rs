@@ -1,13 +1,13 @@
 //! Queries: get, list, statistics, memories, events, clocks.
 
-use super::connection::failed;
-use super::identity::seen;
-use super::rows::{ENTRY_COLUMNS, Part, Statement, boxed, entry, scope_id};
+use super::connection::store_error;
+use super::identity::visible_to_actor;
+use super::rows::{ENTRY_COLUMNS, StatementBuilder, VisiblePart, boxed, read_entry, scope_id};
 use remem_core::{
     Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq,
     TenantId, Timestamp,
 };
-use remem_store::{Filter, Head, Page, ReadAt, ScopeStats, ScopeSummary, StoreError};
+use remem_store::{Filter, MemoryStats, MemorySummary, Page, ReadAt, StoreError, TenantHead};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 pub(super) fn get(
@@ -16,15 +16,17 @@ pub(super) fn get(
     id: &EntryId,
     at: &ReadAt,
 ) -> Result<Option<Entry>, StoreError> {
-    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
+    else {
         return Ok(None);
     };
-    let mut statement = Statement::new(format!("SELECT {ENTRY_COLUMNS} FROM entry e WHERE "));
-    statement.push_live(&scope.tenant, scope_id, at);
+    let mut statement =
+        StatementBuilder::new(format!("SELECT {ENTRY_COLUMNS} FROM entry e WHERE "));
+    statement.push_visible(&scope.tenant, scope_id, at);
     statement.push(" AND e.id = ?", boxed([&id.as_str().to_owned()]));
     Ok(statement
-        .query(db, |row| entry(row, &scope.memory_ref))
-        .map_err(failed)?
+        .query(db, |row| read_entry(row, &scope.memory_ref))
+        .map_err(store_error)?
         .pop())
 }
 
@@ -37,63 +39,90 @@ pub(super) fn list(
     page: &Page,
     at: &ReadAt,
 ) -> Result<Vec<Entry>, StoreError> {
-    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
+    else {
         return Ok(Vec::new());
     };
-    list_of(&Place { scope, scope_id }, filter, page, at)
-        .query(db, |row| entry(row, &scope.memory_ref))
-        .map_err(failed)
+    list_statement(&ResolvedScope { scope, scope_id }, filter, page, at)
+        .query(db, |row| read_entry(row, &scope.memory_ref))
+        .map_err(store_error)
 }
 
-fn list_of(resolved: &Place<'_>, filter: &Filter, page: &Page, at: &ReadAt) -> Statement {
-    let mut statement = Statement::new("");
+fn list_statement(
+    resolved: &ResolvedScope<'_>,
+    filter: &Filter,
+    page: &Page,
+    at: &ReadAt,
+) -> StatementBuilder {
+    let mut statement = StatementBuilder::new("");
     if let ReadAt::Snapshot { .. } | ReadAt::AsOf { .. } = at {
         statement.push("SELECT * FROM (", []);
-        push_list(&mut statement, resolved, filter, page, at, Part::There);
+        push_list(
+            &mut statement,
+            resolved,
+            filter,
+            page,
+            at,
+            VisiblePart::Current,
+        );
         statement.push(") UNION ALL SELECT * FROM (", []);
-        push_list(&mut statement, resolved, filter, page, at, Part::Ended);
+        push_list(
+            &mut statement,
+            resolved,
+            filter,
+            page,
+            at,
+            VisiblePart::Ended,
+        );
         statement.push(
             ") ORDER BY created_at DESC, id DESC LIMIT ?",
             boxed([&page.limit]),
         );
     } else {
-        push_list(&mut statement, resolved, filter, page, at, Part::There);
+        push_list(
+            &mut statement,
+            resolved,
+            filter,
+            page,
+            at,
+            VisiblePart::Current,
+        );
     }
     statement
 }
 
 /// A scope, and the row id under which the database knows it.
-struct Place<'a> {
+struct ResolvedScope<'a> {
     scope: &'a Scope,
     scope_id: i64,
 }
 
 fn push_list(
-    statement: &mut Statement,
-    resolved: &Place<'_>,
+    statement: &mut StatementBuilder,
+    resolved: &ResolvedScope<'_>,
     filter: &Filter,
     page: &Page,
     at: &ReadAt,
-    part: Part,
+    part: VisiblePart,
 ) {
     let tenant = &resolved.scope.tenant;
     let scope_id = resolved.scope_id;
     statement.push(&format!("SELECT {ENTRY_COLUMNS} FROM "), []);
-    if let (Some(session), Part::There) = (&filter.session, part) {
+    if let (Some(session), VisiblePart::Current) = (&filter.session, part) {
         statement.push("entry e INDEXED BY entry_session WHERE ", []);
-        statement.push_part(tenant, scope_id, at, part);
+        statement.push_visible_part(tenant, scope_id, at, part);
         statement.push(" AND e.session = ?", boxed([&session.as_str().to_owned()]));
         push_tags(statement, &filter.tags);
-        push_rest(statement, filter, page, "e");
+        push_order_and_page(statement, filter, page, "e");
         return;
     }
     // With a tag, walk the tag's own index in order and fetch each entry; CROSS JOIN keeps that
     // order of loops. Removed entries are few: they are looked at one by one, by an index that
     // SQLite would not choose without statistics.
     let order = match filter.tags.split_first() {
-        _ if part == Part::Ended => {
+        _ if part == VisiblePart::Ended => {
             statement.push("entry e INDEXED BY entry_ended WHERE ", []);
-            statement.push_part(tenant, scope_id, at, part);
+            statement.push_visible_part(tenant, scope_id, at, part);
             push_tags(statement, &filter.tags);
             "e"
         }
@@ -104,23 +133,28 @@ fn push_list(
                 "WHERE g.tenant_id = ? AND g.scope_id = ? AND g.tag = ? AND ",
                 key,
             );
-            statement.push_part(tenant, scope_id, at, part);
+            statement.push_visible_part(tenant, scope_id, at, part);
             push_tags(statement, rest);
             "g"
         }
         None => {
             statement.push("entry e WHERE ", []);
-            statement.push_part(tenant, scope_id, at, part);
+            statement.push_visible_part(tenant, scope_id, at, part);
             "e"
         }
     };
-    push_rest(statement, filter, page, order);
+    push_order_and_page(statement, filter, page, order);
 }
 
 /// The conditions and the order that are the same for all ways to list.
-fn push_rest(statement: &mut Statement, filter: &Filter, page: &Page, order: &str) {
+fn push_order_and_page(
+    statement: &mut StatementBuilder,
+    filter: &Filter,
+    page: &Page,
+    order: &str,
+) {
     push_created(statement, filter, order);
-    push_cell(statement, filter);
+    push_attributes(statement, filter);
     if let Some(after) = &page.after {
         let position = boxed([&after.created_at.0, &after.id.as_str().to_owned()]);
         statement.push(
@@ -135,7 +169,7 @@ fn push_rest(statement: &mut Statement, filter: &Filter, page: &Page, order: &st
 }
 
 /// Adds the condition that `e` has each of these tags.
-pub(super) fn push_tags(statement: &mut Statement, tags: &[String]) {
+pub(super) fn push_tags(statement: &mut StatementBuilder, tags: &[String]) {
     for tag in tags {
         let sql = " AND EXISTS (SELECT 1 FROM entry_tag x WHERE x.tenant_id = e.tenant_id AND x.scope_id = e.scope_id
                      AND x.tag = ? AND x.created_at = e.created_at AND x.id = e.id)";
@@ -144,7 +178,7 @@ pub(super) fn push_tags(statement: &mut Statement, tags: &[String]) {
 }
 
 /// Adds the conditions on tier, kind, session, chat thread and trust of `e`.
-pub(super) fn push_cell(statement: &mut Statement, filter: &Filter) {
+pub(super) fn push_attributes(statement: &mut StatementBuilder, filter: &Filter) {
     if let Some(names) = filter.trust_names() {
         statement.push(&format!(" AND e.trust IN ({names})"), boxed([]));
     }
@@ -169,7 +203,7 @@ pub(super) fn push_cell(statement: &mut Statement, filter: &Filter) {
 }
 
 /// Adds the conditions on the time of creation.
-pub(super) fn push_created(statement: &mut Statement, filter: &Filter, of: &str) {
+pub(super) fn push_created(statement: &mut StatementBuilder, filter: &Filter, of: &str) {
     if let Some(from) = filter.created_from {
         statement.push(&format!(" AND {of}.created_at >= ?"), boxed([&from.0]));
     }
@@ -178,15 +212,20 @@ pub(super) fn push_created(statement: &mut Statement, filter: &Filter, of: &str)
     }
 }
 
-pub(super) fn stats(db: &Connection, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
-    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
-        return Ok(ScopeStats::default());
+pub(super) fn stats(
+    db: &Connection,
+    scope: &Scope,
+    at: &ReadAt,
+) -> Result<MemoryStats, StoreError> {
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
+    else {
+        return Ok(MemoryStats::default());
     };
     let columns = "count(*), coalesce(sum(octet_length(e.content)), 0), min(e.created_at), max(e.created_at), count(e.expires_at)";
-    let mut statement = Statement::new(format!("SELECT {columns} FROM entry e WHERE "));
-    statement.push_live(&scope.tenant, scope_id, at);
+    let mut statement = StatementBuilder::new(format!("SELECT {columns} FROM entry e WHERE "));
+    statement.push_visible(&scope.tenant, scope_id, at);
     let rows = statement.query(db, |row| {
-        Ok(ScopeStats {
+        Ok(MemoryStats {
             entries: row.get(0)?,
             content_bytes: row.get(1)?,
             oldest: row.get::<_, Option<i64>>(2)?.map(Timestamp),
@@ -194,7 +233,7 @@ pub(super) fn stats(db: &Connection, scope: &Scope, at: &ReadAt) -> Result<Scope
             expiring: row.get(4)?,
         })
     });
-    Ok(rows.map_err(failed)?.pop().unwrap_or_default())
+    Ok(rows.map_err(store_error)?.pop().unwrap_or_default())
 }
 
 pub(super) fn scopes(
@@ -203,32 +242,32 @@ pub(super) fn scopes(
     after: Option<&MemoryRef>,
     limit: u32,
     at: &ReadAt,
-) -> Result<Vec<ScopeSummary>, StoreError> {
+) -> Result<Vec<MemorySummary>, StoreError> {
     let mut query = db
         .prepare_cached(&format!(
             "SELECT scope_id, memory_ref FROM scope WHERE tenant_id = ?1 AND memory_ref > ?2 AND {} ORDER BY memory_ref LIMIT ?3",
-            seen("scope")
+            visible_to_actor("scope")
         ))
-        .map_err(failed)?;
+        .map_err(store_error)?;
     let named = query
         .query_map(
             params![tenant.as_str(), after.map_or("", MemoryRef::as_str), limit],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .and_then(Iterator::collect::<rusqlite::Result<Vec<(i64, String)>>>)
-        .map_err(failed)?;
+        .map_err(store_error)?;
     let mut summaries = Vec::with_capacity(named.len());
     for (scope_id, name) in named {
-        let mut statement = Statement::new("SELECT count(*) FROM entry e WHERE ");
-        statement.push_live(tenant, scope_id, at);
+        let mut statement = StatementBuilder::new("SELECT count(*) FROM entry e WHERE ");
+        statement.push_visible(tenant, scope_id, at);
         let entries = statement
             .query(db, |row| row.get(0))
-            .map_err(failed)?
+            .map_err(store_error)?
             .pop()
             .unwrap_or(0);
         let memory_ref =
             MemoryRef::parse(&name).ok_or(StoreError::Damaged("a memory has a malformed name"))?;
-        summaries.push(ScopeSummary {
+        summaries.push(MemorySummary {
             memory_ref,
             entries,
         });
@@ -237,13 +276,13 @@ pub(super) fn scopes(
 }
 
 /// The revision, the number of the last event and the time of the last commit.
-pub(super) fn head(db: &Connection, tenant: &TenantId) -> Result<Head, StoreError> {
+pub(super) fn head(db: &Connection, tenant: &TenantId) -> Result<TenantHead, StoreError> {
     let stored = db
         .prepare_cached("SELECT revision, seq, at FROM tenant_clock WHERE tenant_id = ?1")
         .and_then(|mut query| {
             query
                 .query_row([tenant.as_str()], |row| {
-                    Ok(Head {
+                    Ok(TenantHead {
                         revision: Revision(row.get(0)?),
                         seq: Seq(row.get(1)?),
                         at: Timestamp(row.get(2)?),
@@ -251,7 +290,7 @@ pub(super) fn head(db: &Connection, tenant: &TenantId) -> Result<Head, StoreErro
                 })
                 .optional()
         })
-        .map_err(failed)?;
+        .map_err(store_error)?;
     Ok(stored.unwrap_or_default())
 }
 
@@ -292,7 +331,7 @@ fn run_events_sql() -> String {
 fn events_of(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Event>, StoreError> {
     db.prepare_cached(sql)
         .and_then(|mut query| query.query_map(params, event)?.collect())
-        .map_err(failed)
+        .map_err(store_error)
 }
 
 fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
@@ -362,8 +401,8 @@ mod tests {
                 limit: 20,
                 after: None,
             };
-            let statement = list_of(
-                &Place {
+            let statement = list_statement(
+                &ResolvedScope {
                     scope: &scope,
                     scope_id: 1,
                 },

@@ -1,21 +1,21 @@
 //! Records: named, versioned objects beside a tenant's memory, with their due time, topic and
 //! source. Records under review (inert ones) are in a separate table, which no reader may read.
 
-use super::apply::Applying;
-use super::connection::failed;
+use super::apply::BatchWriter;
+use super::connection::store_error;
 use super::rows::scope_id;
-use crate::stored::{after_prefix, record_table};
+use crate::stored::{prefix_end, record_table};
 use remem_core::sabotage;
 use remem_core::{
-    Batch, Change, EntryId, MemoryRef, Precondition, Reason, Record, RecordKind, TenantId, Ties,
-    Timestamp,
+    Batch, Change, EntryId, MemoryRef, Precondition, Record, RecordKind, RecordLinks, RetireReason,
+    TenantId, Timestamp,
 };
-use remem_store::{Outcome, StoreError, Tie};
+use remem_store::{ChangeOutcome, RecordLookup, StoreError};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde_json::Value;
 
 /// The current version of a record.
-fn version(
+fn stored_version(
     db: &Connection,
     tenant: &TenantId,
     kind: RecordKind,
@@ -33,8 +33,12 @@ fn version(
 
 /// Whether the record that a change writes satisfies its precondition and its source is current.
 /// Other changes have none.
-pub(super) fn holds(db: &Connection, batch: &Batch, change: &Change) -> rusqlite::Result<bool> {
-    let Change::Record {
+pub(super) fn preconditions_hold(
+    db: &Connection,
+    batch: &Batch,
+    change: &Change,
+) -> rusqlite::Result<bool> {
+    let Change::SetRecord {
         kind,
         key,
         precondition,
@@ -44,16 +48,18 @@ pub(super) fn holds(db: &Connection, batch: &Batch, change: &Change) -> rusqlite
     else {
         return Ok(true);
     };
-    Ok(is_like(db, batch.tenant(), *kind, key, precondition)?
-        && sabotage!(
-            "anything-is-tied-to-what-has-ended",
-            source_holds(db, batch, ties)?,
-            true
-        ))
+    Ok(
+        meets_precondition(db, batch.tenant(), *kind, key, precondition)?
+            && sabotage!(
+                "anything-is-tied-to-what-has-ended",
+                source_is_current(db, batch, ties)?,
+                true
+            ),
+    )
 }
 
 /// Whether a record satisfies a precondition.
-pub(super) fn is_like(
+pub(super) fn meets_precondition(
     db: &Connection,
     tenant: &TenantId,
     kind: RecordKind,
@@ -62,18 +68,20 @@ pub(super) fn is_like(
 ) -> rusqlite::Result<bool> {
     Ok(match wanted {
         Precondition::None => true,
-        Precondition::Absent => version(db, tenant, kind, key)?.is_none(),
-        Precondition::Version(expected) => version(db, tenant, kind, key)? == Some(*expected),
+        Precondition::Absent => stored_version(db, tenant, kind, key)?.is_none(),
+        Precondition::Version(expected) => {
+            stored_version(db, tenant, kind, key)? == Some(*expected)
+        }
     })
 }
 
 /// Whether the source entry of a record is current: nothing new is made from an entry that has
 /// ended. An entry that the same batch puts is not stored yet, and counts as current.
-fn source_holds(db: &Connection, batch: &Batch, ties: &Ties) -> rusqlite::Result<bool> {
+fn source_is_current(db: &Connection, batch: &Batch, ties: &RecordLinks) -> rusqlite::Result<bool> {
     let Some((memory_ref, id)) = &ties.source else {
         return Ok(true);
     };
-    if batch.puts(memory_ref, id) {
+    if batch.stores_entry(memory_ref, id) {
         return Ok(true);
     }
     let Some(scope) = scope_id(db, batch.tenant(), memory_ref)? else {
@@ -85,14 +93,14 @@ fn source_holds(db: &Connection, batch: &Batch, ties: &Ties) -> rusqlite::Result
         .prepare_cached(sql)?
         .query_row(values, |row| row.get(0))
         .optional()?;
-    Ok(live.is_some_and(|live| live || !ties.is_awaited()))
+    Ok(live.is_some_and(|live| live || !ties.has_due_or_topic()))
 }
 
-impl Applying<'_> {
+impl BatchWriter<'_> {
     /// Writes a record, or deletes it. The version increases by one with each write; a new key
     /// begins at 1.
-    pub(super) fn record(&mut self, change: &Change) -> rusqlite::Result<Outcome> {
-        let Change::Record {
+    pub(super) fn record(&mut self, change: &Change) -> rusqlite::Result<ChangeOutcome> {
+        let Change::SetRecord {
             kind,
             key,
             body,
@@ -100,12 +108,12 @@ impl Applying<'_> {
             ..
         } = change
         else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
         let tenant = self.batch.tenant();
         let at = self.clock.at.max(self.batch.at());
         let table = record_table(*kind);
-        self.retied |= kind.is_timed();
+        self.due_changed |= kind.can_be_due();
         let Some(body) = body else {
             let sql =
                 format!("DELETE FROM {table} WHERE tenant_id = ?1 AND kind = ?2 AND key = ?3");
@@ -115,14 +123,14 @@ impl Applying<'_> {
                 key
             ])?;
             return Ok(if deleted == 1 {
-                Outcome::Removed
+                ChangeOutcome::Removed
             } else {
-                Outcome::Nothing
+                ChangeOutcome::NoChange
             });
         };
         let body = serde_json::to_string(body.map()).unwrap_or_default();
         let due = ties.due.map(|at| at.0);
-        let version = if kind.is_inert() {
+        let version = if kind.is_under_review() {
             let sql = "INSERT INTO review (tenant_id, kind, key, version, at, body, due) VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6)
                        ON CONFLICT (tenant_id, kind, key) DO UPDATE SET version = version + 1, at = ?4, body = ?5, due = ?6 RETURNING version";
             let values = params![tenant.as_str(), kind.as_str(), key, at.0, body, due];
@@ -157,14 +165,14 @@ impl Applying<'_> {
                 .prepare_cached(sql)?
                 .query_row(values, |row| row.get(0))?
         };
-        Ok(Outcome::Recorded {
+        Ok(ChangeOutcome::Recorded {
             key: key.clone(),
             version,
         })
     }
 
     /// Deletes the records that were made from a row, together with its text.
-    pub(super) fn untie(&mut self, scope: i64, row: i64) -> rusqlite::Result<()> {
+    pub(super) fn delete_records_of(&mut self, scope: i64, row: i64) -> rusqlite::Result<()> {
         let sql =
             "DELETE FROM record WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3";
         let deleted = self.db.prepare_cached(sql)?.execute(params![
@@ -172,21 +180,21 @@ impl Applying<'_> {
             scope,
             row
         ])?;
-        self.retied |= deleted > 0;
+        self.due_changed |= deleted > 0;
         Ok(())
     }
 
     /// Handles the records made from a row that another row replaces: they move to the successor,
     /// or, if the row was superseded, they stay but lose due time and topic.
-    pub(super) fn retie(
+    pub(super) fn move_records(
         &mut self,
         scope: i64,
         row: i64,
-        reason: Reason,
+        reason: RetireReason,
         by: i64,
     ) -> rusqlite::Result<()> {
         let sql = match reason {
-            Reason::Superseded => {
+            RetireReason::Superseded => {
                 sabotage!(
                     "what-was-superseded-is-awaited",
                     "UPDATE record SET due = NULL, topic = NULL, version = version + 1
@@ -195,7 +203,7 @@ impl Applying<'_> {
                  WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3 AND ?4 IS NOT NULL"
                 )
             }
-            Reason::Merged | Reason::Compacted => {
+            RetireReason::Merged | RetireReason::Compacted => {
                 "UPDATE record SET source_row = ?4 WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3"
             }
         };
@@ -205,7 +213,7 @@ impl Applying<'_> {
             row,
             by
         ])?;
-        self.retied |= changed > 0;
+        self.due_changed |= changed > 0;
         Ok(())
     }
 }
@@ -218,7 +226,7 @@ pub(super) fn next_due(db: &Connection, tenant: &TenantId) -> rusqlite::Result<i
         .query_row(params![tenant.as_str(), i64::MAX], |row| row.get(0))
 }
 
-const COLUMNS: &str =
+const RECORD_COLUMNS: &str =
     "r.key, r.version, r.at, r.body, r.due, r.topic, s.memory_ref, e.id FROM record r
     LEFT JOIN entry e ON e.tenant_id = r.tenant_id AND e.row_id = r.source_row
     LEFT JOIN scope s ON s.tenant_id = r.tenant_id AND s.scope_id = r.source_scope";
@@ -231,12 +239,16 @@ pub(super) fn get(
 ) -> Result<Option<Record>, StoreError> {
     let sql = format!(
         "SELECT {} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.key = ?3",
-        columns(kind)
+        columns_of(kind)
     );
     let values = params![tenant.as_str(), kind.as_str(), key];
     db.prepare_cached(&sql)
-        .and_then(|mut query| query.query_row(values, |row| record(row, kind)).optional())
-        .map_err(failed)
+        .and_then(|mut query| {
+            query
+                .query_row(values, |row| read_record(row, kind))
+                .optional()
+        })
+        .map_err(store_error)
 }
 
 pub(super) fn list(
@@ -249,10 +261,10 @@ pub(super) fn list(
 ) -> Result<Vec<Record>, StoreError> {
     let sql = format!(
         "SELECT {} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.key >= ?3 AND r.key > ?4 AND r.key < ?5 ORDER BY r.key LIMIT ?6",
-        columns(kind)
+        columns_of(kind)
     );
-    let end = after_prefix(prefix);
-    all(
+    let end = prefix_end(prefix);
+    query_records(
         db,
         kind,
         &sql,
@@ -280,10 +292,10 @@ pub(super) fn due(
     let sql = format!(
         "SELECT {} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.due IS NOT NULL AND r.due <= ?3 AND (r.due, r.key) > (?4, ?5)
          ORDER BY r.due, r.key LIMIT ?6",
-        columns(kind)
+        columns_of(kind)
     );
     let (instant, key) = after.map_or((i64::MIN, ""), |(at, key)| (at.0, key.as_str()));
-    all(
+    query_records(
         db,
         kind,
         &sql,
@@ -296,16 +308,16 @@ pub(super) fn tied(
     db: &Connection,
     tenant: &TenantId,
     kind: RecordKind,
-    tie: &Tie,
+    tie: &RecordLookup,
     limit: u32,
 ) -> Result<Vec<Record>, StoreError> {
     match tie {
-        Tie::Due { until, after } => due(db, tenant, kind, *until, after.as_ref(), limit),
-        Tie::Topic { topic, after } => {
+        RecordLookup::Due { until, after } => due(db, tenant, kind, *until, after.as_ref(), limit),
+        RecordLookup::Topic { topic, after } => {
             let sql = format!(
-                "SELECT {COLUMNS} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.topic = ?3 AND r.key > ?4 ORDER BY r.key LIMIT ?5"
+                "SELECT {RECORD_COLUMNS} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.topic = ?3 AND r.key > ?4 ORDER BY r.key LIMIT ?5"
             );
-            all(
+            query_records(
                 db,
                 kind,
                 &sql,
@@ -318,26 +330,28 @@ pub(super) fn tied(
                 ],
             )
         }
-        Tie::Source(memory_ref, id) => made_from(db, tenant, kind, (memory_ref, id), limit),
+        RecordLookup::Source(memory_ref, id) => {
+            records_of_source(db, tenant, kind, (memory_ref, id), limit)
+        }
     }
 }
 
 /// Records that were made from an entry.
-fn made_from(
+fn records_of_source(
     db: &Connection,
     tenant: &TenantId,
     kind: RecordKind,
     (memory_ref, id): (&MemoryRef, &EntryId),
     limit: u32,
 ) -> Result<Vec<Record>, StoreError> {
-    let Some(scope) = scope_id(db, tenant, memory_ref).map_err(failed)? else {
+    let Some(scope) = scope_id(db, tenant, memory_ref).map_err(store_error)? else {
         return Ok(Vec::new());
     };
     let sql = format!(
-        "SELECT {COLUMNS} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.source_scope = ?3 AND r.source_row =
+        "SELECT {RECORD_COLUMNS} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.source_scope = ?3 AND r.source_row =
            (SELECT row_id FROM entry WHERE tenant_id = ?1 AND scope_id = ?3 AND id = ?4) ORDER BY r.key LIMIT ?5"
     );
-    all(
+    query_records(
         db,
         kind,
         &sql,
@@ -345,26 +359,30 @@ fn made_from(
     )
 }
 
-fn columns(kind: RecordKind) -> &'static str {
-    if kind.is_inert() {
+fn columns_of(kind: RecordKind) -> &'static str {
+    if kind.is_under_review() {
         "r.key, r.version, r.at, r.body, r.due, NULL, NULL, NULL FROM review r"
     } else {
-        COLUMNS
+        RECORD_COLUMNS
     }
 }
 
-fn all(
+fn query_records(
     db: &Connection,
     kind: RecordKind,
     sql: &str,
     values: impl Params,
 ) -> Result<Vec<Record>, StoreError> {
     db.prepare_cached(sql)
-        .and_then(|mut query| query.query_map(values, |row| record(row, kind))?.collect())
-        .map_err(failed)
+        .and_then(|mut query| {
+            query
+                .query_map(values, |row| read_record(row, kind))?
+                .collect()
+        })
+        .map_err(store_error)
 }
 
-fn record(row: &Row<'_>, kind: RecordKind) -> rusqlite::Result<Record> {
+fn read_record(row: &Row<'_>, kind: RecordKind) -> rusqlite::Result<Record> {
     let body: String = row.get(3)?;
     let unreadable =
         || rusqlite::Error::InvalidColumnType(3, String::new(), rusqlite::types::Type::Text);
@@ -377,7 +395,7 @@ fn record(row: &Row<'_>, kind: RecordKind) -> rusqlite::Result<Record> {
         .as_deref()
         .and_then(MemoryRef::parse)
         .zip(id.as_deref().and_then(EntryId::parse));
-    let ties = Ties {
+    let ties = RecordLinks {
         due: row.get::<_, Option<i64>>(4)?.map(Timestamp),
         topic: row.get(5)?,
         source,
@@ -388,6 +406,6 @@ fn record(row: &Row<'_>, kind: RecordKind) -> rusqlite::Result<Record> {
         version: row.get(1)?,
         at: Timestamp(row.get(2)?),
         body,
-        ties,
+        links: ties,
     })
 }

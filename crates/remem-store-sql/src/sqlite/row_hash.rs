@@ -1,11 +1,11 @@
 //! The hashes of rows in the embedded store: the function that the triggers call, the check of
 //! stored hashes, and the backfill, page by page, of rows that were written before rows had hashes.
 
-use super::connection::failed;
+use super::connection::store_error;
 use super::identity;
-use crate::row_hash::{FILL_ROWS, Hashed, SQLITE};
+use crate::row_hash::{BACKFILL_ROWS, HashedTable, SQLITE};
 use remem_core::{Actor, sabotage};
-use remem_store::{Damages, StoreError};
+use remem_store::{DamageReport, StoreError};
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Result, Row, params_from_iter};
@@ -22,7 +22,7 @@ pub(super) fn register(db: &Connection) -> Result<()> {
         let format: u8 = args.get(0)?;
         let mut hasher = blake3::Hasher::new();
         for column in 1..args.len() {
-            add(&mut hasher, args.get_raw(column));
+            hash_value(&mut hasher, args.get_raw(column));
         }
         let mut hash = vec![format];
         hash.extend_from_slice(&hasher.finalize().as_bytes()[..DIGEST_BYTES]);
@@ -31,7 +31,7 @@ pub(super) fn register(db: &Connection) -> Result<()> {
 }
 
 /// Hashes a value with its type and its length, so that no two different rows are hashed alike.
-fn add(hasher: &mut blake3::Hasher, value: ValueRef<'_>) {
+fn hash_value(hasher: &mut blake3::Hasher, value: ValueRef<'_>) {
     let mut sized = |kind: u8, bytes: &[u8]| {
         hasher
             .update(&[kind])
@@ -49,7 +49,7 @@ fn add(hasher: &mut blake3::Hasher, value: ValueRef<'_>) {
 
 /// SQL expression: the hash that a row should have, by the format that its stored hash names; NULL
 /// for an unknown format.
-fn expected(hashed: &Hashed) -> String {
+fn expected_hash(hashed: &HashedTable) -> String {
     let formats = hashed.formats.iter().enumerate().map(|(n, columns)| {
         let format = n + 1;
         format!("WHEN x'{format:02x}' THEN row_hash_of({format}, {columns})")
@@ -62,17 +62,19 @@ fn expected(hashed: &Hashed) -> String {
 
 /// Compares every row of the tables with its hash. A row without a hash is damaged too, unless its
 /// table is still to be backfilled.
-pub(super) fn check(db: &Connection, tables: &[Hashed], damages: &mut Damages) -> Result<()> {
-    let pending = pending(db)?;
+pub(super) fn check(
+    db: &Connection,
+    tables: &[HashedTable],
+    damages: &mut DamageReport,
+) -> Result<()> {
+    let pending = pending_tables(db)?;
     for hashed in tables {
-        let Hashed {
-            table,
-            told: row_label,
-            ..
+        let HashedTable {
+            table, row_label, ..
         } = hashed;
         let sql = format!(
             "SELECT {row_label}, row_hash IS NULL FROM {table} WHERE row_hash IS NULL OR row_hash IS NOT {}",
-            expected(hashed)
+            expected_hash(hashed)
         );
         let mut query = db.prepare(&sql)?;
         let mut rows = query.query([])?;
@@ -83,14 +85,14 @@ pub(super) fn check(db: &Connection, tables: &[Hashed], damages: &mut Damages) -
                 !(is_unhashed && pending.iter().any(|name| name == table)),
                 !is_unhashed
             ) {
-                damages.of(table).add(&shown(row)?);
+                damages.table_mut(table).add(&row_name(row)?);
             }
         }
     }
     Ok(())
 }
 
-fn shown(row: &Row<'_>) -> Result<String> {
+fn row_name(row: &Row<'_>) -> Result<String> {
     Ok(match row.get_ref(0)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
             String::from_utf8_lossy(bytes).into_owned()
@@ -101,7 +103,7 @@ fn shown(row: &Row<'_>) -> Result<String> {
 }
 
 /// Tables that still have rows from before there were hashes.
-fn pending(db: &Connection) -> Result<Vec<String>> {
+fn pending_tables(db: &Connection) -> Result<Vec<String>> {
     db.prepare_cached("SELECT name FROM hash_fill ORDER BY name")?
         .query_map([], |row| row.get(0))?
         .collect()
@@ -109,13 +111,13 @@ fn pending(db: &Connection) -> Result<Vec<String>> {
 
 /// The number of a tenant's rows that have no hash yet.
 pub(super) fn unhashed(db: &Connection) -> std::result::Result<u64, StoreError> {
-    count_unhashed(db).map_err(failed)
+    count_unhashed(db).map_err(store_error)
 }
 
 fn count_unhashed(db: &Connection) -> Result<u64> {
     let tables = &SQLITE;
     let mut count = 0;
-    let pending = pending(db)?;
+    let pending = pending_tables(db)?;
     for hashed in tables
         .iter()
         .filter(|hashed| pending.iter().any(|name| name == hashed.table))
@@ -132,29 +134,29 @@ fn count_unhashed(db: &Connection) -> Result<u64> {
 /// The progress of the backfill of a file: the table, and the key of the last row that was looked
 /// at. It is not stored: after a restart the rows that have a hash already are read over.
 #[derive(Debug, Default)]
-pub(super) struct Fill {
+pub(super) struct Backfill {
     after: Option<(String, Vec<Value>)>,
     filled: u64,
 }
 
 /// Hashes up to `BACKFILL_ROWS` rows that have no hash, in one transaction. Returns whether more
 /// are left.
-pub(super) fn fill(
+pub(super) fn backfill(
     db: &Connection,
-    tables: &[Hashed],
-    fill: &mut Fill,
+    tables: &[HashedTable],
+    fill: &mut Backfill,
 ) -> std::result::Result<bool, StoreError> {
-    let Some(name) = pending(db).map_err(failed)?.into_iter().next() else {
+    let Some(name) = pending_tables(db).map_err(store_error)?.into_iter().next() else {
         return Ok(false);
     };
-    db.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
+    db.execute_batch("BEGIN IMMEDIATE").map_err(store_error)?;
     let hashed = tables.iter().find(|hashed| hashed.table == name);
-    let page = identity::acting(&Actor::Host, || match hashed {
-        Some(hashed) => page(db, hashed, fill),
+    let page = identity::as_actor(&Actor::Host, || match hashed {
+        Some(hashed) => backfill_page(db, hashed, fill),
         None => Ok(0),
     });
     let done = page.and_then(|rows| {
-        if rows < u64::from(FILL_ROWS) {
+        if rows < u64::from(BACKFILL_ROWS) {
             db.execute("DELETE FROM hash_fill WHERE name = ?1", [&name])?;
             fill.after = None;
         }
@@ -169,20 +171,22 @@ pub(super) fn fill(
                 total = fill.filled,
                 "hashes of older rows made"
             );
-            pending(db).map(|left| !left.is_empty()).map_err(failed)
+            pending_tables(db)
+                .map(|left| !left.is_empty())
+                .map_err(store_error)
         }
         Err(error) => {
             // The first error is the one to report.
             let _ = db.execute_batch("ROLLBACK");
             fill.after = None;
-            Err(failed(error))
+            Err(store_error(error))
         }
     }
 }
 
 /// Hashes the next page of rows of a table. Returns the number of rows.
-fn page(db: &Connection, hashed: &Hashed, fill: &mut Fill) -> Result<u64> {
-    let Hashed { table, key, .. } = hashed;
+fn backfill_page(db: &Connection, hashed: &HashedTable, fill: &mut Backfill) -> Result<u64> {
+    let HashedTable { table, key, .. } = hashed;
     let keys = key.join(", ");
     let placeholders = vec!["?"; key.len()].join(", ");
     let after = match &fill.after {
@@ -195,7 +199,7 @@ fn page(db: &Connection, hashed: &Hashed, fill: &mut Fill) -> Result<u64> {
         format!("({keys}) > ({placeholders}) AND")
     };
     let sql = format!(
-        "SELECT {keys} FROM {table} WHERE {after_condition} row_hash IS NULL ORDER BY {keys} LIMIT {FILL_ROWS}"
+        "SELECT {keys} FROM {table} WHERE {after_condition} row_hash IS NULL ORDER BY {keys} LIMIT {BACKFILL_ROWS}"
     );
     let unhashed_rows: Vec<Vec<Value>> = db
         .prepare_cached(&sql)?
@@ -223,14 +227,14 @@ fn page(db: &Connection, hashed: &Hashed, fill: &mut Fill) -> Result<u64> {
 mod tests {
     use super::*;
 
-    const OLD: Hashed = Hashed {
+    const OLD: HashedTable = HashedTable {
         table: "thing",
         key: &["id"],
-        told: "id",
+        row_label: "id",
         formats: &["id, a"],
     };
     /// The same table after a step that added a column.
-    const NEW: Hashed = Hashed {
+    const NEW: HashedTable = HashedTable {
         formats: &["id, a", "id, a, b"],
         ..OLD
     };
@@ -246,7 +250,7 @@ mod tests {
 
     /// The rows that the check calls damaged.
     fn damaged(db: &Connection) -> String {
-        let mut damages = Damages::default();
+        let mut damages = DamageReport::default();
         check(db, &[NEW], &mut damages).unwrap();
         damages.to_string()
     }
@@ -296,7 +300,7 @@ mod tests {
                     INSERT INTO thing (id, a, b) VALUES (1, 'x', 'y');";
         db.execute_batch(rows).unwrap();
         assert_eq!(damaged(&db), "", "it waits for its hash");
-        while fill(&db, &[NEW], &mut Fill::default()).unwrap() {}
+        while backfill(&db, &[NEW], &mut Backfill::default()).unwrap() {}
         let sql = "SELECT row_hash FROM thing";
         let hash: Vec<u8> = db.query_row(sql, [], |row| row.get(0)).unwrap();
         assert_eq!(hash[0], 2);

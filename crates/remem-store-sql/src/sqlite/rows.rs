@@ -1,7 +1,7 @@
 //! Converts rows to values, and builds the one condition that decides which rows a reader may see.
 
-use super::identity::seen;
-use remem_core::entry::{Facets, RevRange};
+use super::identity::visible_to_actor;
+use remem_core::entry::{Facets, RevisionRange};
 use remem_core::sabotage;
 use remem_core::{
     Entry, EntryId, Evidence, InteractionId, MemoryRef, Revision, RunId, SessionId, TenantId,
@@ -18,7 +18,7 @@ pub(super) const ENTRY_COLUMNS: &str =
 /// The number of these columns: other columns that a statement selects come after them.
 pub(super) const ENTRY_WIDTH: usize = 19;
 
-pub(super) fn entry(row: &Row<'_>, memory_ref: &MemoryRef) -> rusqlite::Result<Entry> {
+pub(super) fn read_entry(row: &Row<'_>, memory_ref: &MemoryRef) -> rusqlite::Result<Entry> {
     let id: String = row.get(0)?;
     let tags: String = row.get(2)?;
     let metadata: Option<String> = row.get(3)?;
@@ -40,16 +40,16 @@ pub(super) fn entry(row: &Row<'_>, memory_ref: &MemoryRef) -> rusqlite::Result<E
         expires_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
         tier: tier.parse().map_err(|_| unreadable(6))?,
         typology: typology.parse().map_err(|_| unreadable(7))?,
-        facets: facets(row)?,
-        visible: RevRange {
+        facets: read_facets(row)?,
+        visible: RevisionRange {
             from: Revision(row.get(8)?),
             to: row.get::<_, Option<u64>>(9)?.map(Revision),
         },
-        scan: row.get::<_, i64>(10)?.cast_unsigned(),
+        redaction_fingerprint: row.get::<_, i64>(10)?.cast_unsigned(),
     })
 }
 
-fn facets(row: &Row<'_>) -> rusqlite::Result<Facets> {
+fn read_facets(row: &Row<'_>) -> rusqlite::Result<Facets> {
     let unreadable = |column| {
         rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text)
     };
@@ -76,23 +76,23 @@ fn facets(row: &Row<'_>) -> rusqlite::Result<Facets> {
 
 /// A part of the rows that a reader may see.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum VisiblePart {
     /// Rows that are current now.
-    There,
+    Current,
     /// Rows that were removed since the snapshot was taken.
     Ended,
     Both,
 }
 
 /// A statement under construction: text, and parameters in the order of their `?`.
-pub(super) struct Statement {
+pub(super) struct StatementBuilder {
     pub sql: String,
     pub params: Vec<Box<dyn ToSql>>,
 }
 
-impl Statement {
-    pub fn new(sql: impl Into<String>) -> Statement {
-        Statement {
+impl StatementBuilder {
+    pub fn new(sql: impl Into<String>) -> StatementBuilder {
+        StatementBuilder {
             sql: sql.into(),
             params: Vec::new(),
         }
@@ -107,13 +107,19 @@ impl Statement {
     /// Adds the condition that decides which rows of `e` a reader may see: of this tenant and this
     /// memory, live at that moment. Every read of content uses it. `Entry::is_live` is the same
     /// rule in Rust; the conformance suite checks that the two agree.
-    pub fn push_live(&mut self, tenant: &TenantId, scope: i64, at: &ReadAt) {
-        self.push_part(tenant, scope, at, Part::Both);
+    pub fn push_visible(&mut self, tenant: &TenantId, scope: i64, at: &ReadAt) {
+        self.push_visible_part(tenant, scope, at, VisiblePart::Both);
     }
 
     /// Like `push_visible`, for one part: an index that holds only current rows cannot serve a
     /// condition on both parts.
-    pub fn push_part(&mut self, tenant: &TenantId, scope: i64, at: &ReadAt, part: Part) {
+    pub fn push_visible_part(
+        &mut self,
+        tenant: &TenantId,
+        scope: i64,
+        at: &ReadAt,
+        part: VisiblePart,
+    ) {
         self.push(
             sabotage!(
                 "another-memory-shows",
@@ -122,7 +128,7 @@ impl Statement {
             ),
             boxed([&tenant.as_str().to_owned(), &scope]),
         );
-        self.push(&seen("e"), []);
+        self.push(&visible_to_actor("e"), []);
         let now = at.instant().0;
         let is_valid = " AND (e.valid_at IS NULL OR e.valid_at <= ?) AND (e.invalid_at IS NULL OR e.invalid_at > ?";
         match at {
@@ -139,7 +145,7 @@ impl Statement {
                 since,
                 ..
             } => {
-                self.push_snapshot(*revision, own_runs, part);
+                self.push_snapshot_condition(*revision, own_runs, part);
                 // A row that was closed since the snapshot counts as it was then. A row that the
                 // runs wrote themselves may be valid from a later time.
                 self.push(
@@ -149,9 +155,9 @@ impl Statement {
             }
             ReadAt::AsOf { then, .. } => {
                 match part {
-                    Part::There => self.push(sabotage!("removed-entries-show", " AND e.rev_to IS NULL", " "), []),
-                    Part::Ended => self.push(" AND e.rev_to IS NOT NULL AND e.erased_at IS NULL AND e.removed_reason = 'invalidated'", []),
-                    Part::Both => self.push(" AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.removed_reason = 'invalidated')", []),
+                    VisiblePart::Current => self.push(sabotage!("removed-entries-show", " AND e.rev_to IS NULL", " "), []),
+                    VisiblePart::Ended => self.push(" AND e.rev_to IS NOT NULL AND e.erased_at IS NULL AND e.removed_reason = 'invalidated'", []),
+                    VisiblePart::Both => self.push(" AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.removed_reason = 'invalidated')", []),
                 }
                 let is_valid = " AND (e.typology <> 'semantic' OR (coalesce(e.valid_at, e.created_at) <= ? AND (e.invalid_at IS NULL OR e.invalid_at > ?)))";
                 self.push(is_valid, boxed([&then.0, &then.0]));
@@ -169,17 +175,22 @@ impl Statement {
 
     /// Adds the condition of a snapshot: an entry belongs to it if it was written by then, or by
     /// one of the runs, and was not removed by then, nor by one of the runs.
-    fn push_snapshot(&mut self, revision: Revision, own_runs: &[RunId], part: Part) {
+    fn push_snapshot_condition(
+        &mut self,
+        revision: Revision,
+        own_runs: &[RunId],
+        part: VisiblePart,
+    ) {
         match part {
-            Part::There => self.push(
+            VisiblePart::Current => self.push(
                 sabotage!("removed-entries-show", " AND e.rev_to IS NULL", " "),
                 [],
             ),
-            Part::Ended => self.push(
+            VisiblePart::Ended => self.push(
                 " AND e.erased_at IS NULL AND e.rev_to IS NOT NULL AND e.rev_to > ?",
                 boxed([&revision.0]),
             ),
-            Part::Both => self.push(
+            VisiblePart::Both => self.push(
                 " AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.rev_to > ?)",
                 boxed([&revision.0]),
             ),
@@ -199,7 +210,7 @@ impl Statement {
             );
         }
         self.push(")", []);
-        for run in own_runs.iter().filter(|_| part != Part::There) {
+        for run in own_runs.iter().filter(|_| part != VisiblePart::Current) {
             self.push(
                 sabotage!(
                     "a-run-s-own-delete-still-shows",
@@ -224,16 +235,16 @@ impl Statement {
 }
 
 /// Parameters of mixed types, as owned values.
-pub(super) fn boxed<const N: usize>(params: [&dyn CloneSql; N]) -> Vec<Box<dyn ToSql>> {
+pub(super) fn boxed<const N: usize>(params: [&dyn OwnedParam; N]) -> Vec<Box<dyn ToSql>> {
     params.iter().map(|p| p.boxed()).collect()
 }
 
 /// A value that can be a parameter and outlive the borrow that it was made from.
-pub(super) trait CloneSql {
+pub(super) trait OwnedParam {
     fn boxed(&self) -> Box<dyn ToSql>;
 }
 
-impl<T: ToSql + Clone + 'static> CloneSql for T {
+impl<T: ToSql + Clone + 'static> OwnedParam for T {
     fn boxed(&self) -> Box<dyn ToSql> {
         Box::new(self.clone())
     }
@@ -247,7 +258,7 @@ pub(super) fn scope_id(
 ) -> rusqlite::Result<Option<i64>> {
     let sql = format!(
         "SELECT scope_id FROM scope WHERE tenant_id = ?1 AND memory_ref = ?2 AND {}",
-        seen("scope")
+        visible_to_actor("scope")
     );
     db.prepare_cached(&sql)?
         .query_row(params![tenant.as_str(), memory_ref.as_str()], |row| {

@@ -1,26 +1,26 @@
 //! Search: the memory's index proposes rows by score, and the database says which of them the
 //! reader may see.
 
-use super::connection::failed;
-use super::index::{Best, Index, Memory};
-use super::read::{push_cell, push_created, push_tags};
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, Statement, boxed, entry, scope_id};
-use super::shelf::Shelf;
+use super::connection::store_error;
+use super::index::{MemoryIndex, MemoryKey, RankedRows};
+use super::index_cache::IndexCache;
+use super::read::{push_attributes, push_created, push_tags};
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, StatementBuilder, boxed, read_entry, scope_id};
 use remem_core::sabotage;
 use remem_core::{Embedding, Entry, Scope};
-use remem_store::{Candidate, Filter, Found, Probe, ReadAt, StoreError};
+use remem_store::{CandidateSet, Filter, Probe, ReadAt, SearchCandidate, StoreError};
 use rusqlite::Connection;
 use rusqlite::types::ToSql;
 use std::collections::{BTreeMap, HashSet};
 
 /// The number of rows that one statement reads.
-const PORTION: usize = 64;
+const ROWS_PER_READ: usize = 64;
 /// A filter that matches no more rows than this is evaluated first; a wider one is checked on the
 /// rows that the index proposes.
-const NARROW: usize = 20_000;
+const FILTERED_ROWS_MAX: usize = 20_000;
 
 /// A search, with the values that every step of it needs.
-struct Search<'a> {
+struct IndexSearch<'a> {
     db: &'a Connection,
     scope: &'a Scope,
     scope_id: i64,
@@ -31,7 +31,7 @@ struct Search<'a> {
 }
 
 /// A row that the index proposed and that the reader may see.
-struct Seen {
+struct VisibleRow {
     entry: Entry,
     support: u64,
     uses: u64,
@@ -40,16 +40,17 @@ struct Seen {
 
 pub(super) fn search(
     db: &Connection,
-    cache: &Shelf,
+    cache: &IndexCache,
     scope: &Scope,
     (probe, filter): (&Probe, &Filter),
     depth: u32,
     at: &ReadAt,
-) -> Result<Found, StoreError> {
-    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
-        return Ok(Found::default());
+) -> Result<CandidateSet, StoreError> {
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
+    else {
+        return Ok(CandidateSet::default());
     };
-    let search = Search {
+    let search = IndexSearch {
         db,
         scope,
         scope_id,
@@ -59,64 +60,72 @@ pub(super) fn search(
         at,
     };
     let model = probe.vector.as_ref().map(|(model, _)| *model);
-    let memory = Memory {
+    let memory = MemoryKey {
         tenant: &scope.tenant,
         scope: scope_id,
     };
     cache
-        .ask(db, memory, model, |index| search.run(index))
-        .map_err(failed)
+        .with_index(db, memory, model, |index| search.run(index))
+        .map_err(store_error)
 }
 
-impl Search<'_> {
-    fn run(&self, index: &Index) -> rusqlite::Result<Found> {
-        let only = self.narrow()?;
+impl IndexSearch<'_> {
+    fn run(&self, index: &MemoryIndex) -> rusqlite::Result<CandidateSet> {
+        let only = self.rows_of_filter()?;
         let mut visible = BTreeMap::new();
-        let mut matches = index.by_words(&self.probe.terms, only.as_ref());
-        self.see(&mut matches.best, &mut visible)?;
+        let mut matches = index.search_words(&self.probe.terms, only.as_ref());
+        self.read_visible(&mut matches.best, &mut visible)?;
         if let Some((model, direction)) = &self.probe.vector {
             let mut near =
-                index.by_direction(self.db, *model, direction, self.depth, only.as_ref())?;
-            self.see(&mut near, &mut visible)?;
+                index.search_vectors(self.db, *model, direction, self.depth, only.as_ref())?;
+            self.read_visible(&mut near, &mut visible)?;
         }
         let direction = self.probe.vector.as_ref().map(|(_, direction)| direction);
-        let candidate = |(row, visible): (i64, Seen)| {
+        let candidate = |(row, visible): (i64, VisibleRow)| {
             let (lexical, typo) = index.score(&matches, row);
             let cosine = direction
                 .zip(visible.vector.as_ref())
                 .map(|(direction, vector)| direction.cosine(vector));
-            Candidate {
+            SearchCandidate {
                 lexical,
                 cosine,
-                typo,
+                correction_score: typo,
                 support: visible.support,
                 uses: visible.uses,
                 entry: visible.entry,
             }
         };
-        let mut candidates: Vec<Candidate> = visible.into_iter().map(candidate).collect();
-        crate::order(&mut candidates);
+        let mut candidates: Vec<SearchCandidate> = visible.into_iter().map(candidate).collect();
+        crate::sort_candidates(&mut candidates);
         let lexical_best = if candidates.is_empty() {
             0.0
         } else {
             matches.ceiling
         };
-        Ok(Found {
+        Ok(CandidateSet {
             candidates,
-            lexical_best,
+            lexical_max: lexical_best,
         })
     }
 
     /// Reads rows in the order of their scores until `depth` of them are visible.
-    fn see(&self, best: &mut Best, visible: &mut BTreeMap<i64, Seen>) -> rusqlite::Result<()> {
+    fn read_visible(
+        &self,
+        best: &mut RankedRows,
+        visible: &mut BTreeMap<i64, VisibleRow>,
+    ) -> rusqlite::Result<()> {
         let mut missing = self.depth;
         while missing > 0 {
-            let portion: Vec<i64> = best.next(PORTION).iter().map(|(_, row)| *row).collect();
+            let portion: Vec<i64> = best
+                .next(ROWS_PER_READ)
+                .iter()
+                .map(|(_, row)| *row)
+                .collect();
             if portion.is_empty() {
                 return Ok(());
             }
             let readable = self.read(&portion)?;
-            let mut readable: BTreeMap<i64, Seen> = readable.into_iter().collect();
+            let mut readable: BTreeMap<i64, VisibleRow> = readable.into_iter().collect();
             for row in portion {
                 if missing == 0 {
                     break;
@@ -132,17 +141,17 @@ impl Search<'_> {
     }
 
     /// Reads those of these rows that the reader may see and that match the filter.
-    fn read(&self, rows: &[i64]) -> rusqlite::Result<Vec<(i64, Seen)>> {
+    fn read(&self, rows: &[i64]) -> rusqlite::Result<Vec<(i64, VisibleRow)>> {
         let model = self.probe.vector.as_ref().map_or(-1, |(model, _)| model.0);
         // Always the same number of parameters, so that the statement is prepared once. NOT
         // INDEXED: by row, and not by an index of the whole memory.
-        let places = ["?"; PORTION].join(", ");
+        let places = ["?"; ROWS_PER_READ].join(", ");
         let padded = rows
             .iter()
             .copied()
             .chain(std::iter::repeat(-1))
-            .take(PORTION);
-        let mut statement = Statement::new(format!(
+            .take(ROWS_PER_READ);
+        let mut statement = StatementBuilder::new(format!(
             "SELECT {ENTRY_COLUMNS}, e.row_id, e.support, v.bytes,
                (SELECT count(*) FROM action_link l WHERE l.row_id = e.row_id)
              FROM entry e NOT INDEXED LEFT JOIN vector v ON v.row_id = e.row_id AND v.model = ?
@@ -154,12 +163,12 @@ impl Search<'_> {
             .extend(padded.map(|row| Box::new(row) as Box<dyn ToSql>));
         sabotage!(
             "a-search-shows-what-has-ended",
-            statement.push_live(&self.scope.tenant, self.scope_id, self.at),
+            statement.push_visible(&self.scope.tenant, self.scope_id, self.at),
             statement.push("e.scope_id = ?", boxed([&self.scope_id]))
         );
         push_tags(&mut statement, &self.filter.tags);
         push_created(&mut statement, self.filter, "e");
-        push_cell(&mut statement, self.filter);
+        push_attributes(&mut statement, self.filter);
         statement.query(self.db, |row| {
             let vector: Option<Vec<u8>> = row.get(ENTRY_WIDTH + 2)?;
             let vector = vector.and_then(|bytes| Embedding::from_bytes(&bytes));
@@ -167,8 +176,8 @@ impl Search<'_> {
             let uses = row.get(ENTRY_WIDTH + 3)?;
             Ok((
                 row.get(ENTRY_WIDTH)?,
-                Seen {
-                    entry: entry(row, &self.scope.memory_ref)?,
+                VisibleRow {
+                    entry: read_entry(row, &self.scope.memory_ref)?,
                     support,
                     uses,
                     vector,
@@ -179,12 +188,12 @@ impl Search<'_> {
 
     /// The rows that match the filter, if they are few; otherwise nearly every row that the index
     /// proposes would be read in vain.
-    fn narrow(&self) -> rusqlite::Result<Option<HashSet<i64>>> {
+    fn rows_of_filter(&self) -> rusqlite::Result<Option<HashSet<i64>>> {
         let filter = self.filter;
         if *filter == Filter::default() {
             return Ok(None);
         }
-        let mut statement = Statement::new("SELECT e.row_id FROM ");
+        let mut statement = StatementBuilder::new("SELECT e.row_id FROM ");
         if let Some(tag) = filter.tags.first() {
             statement.push("entry_tag g CROSS JOIN entry e ON e.tenant_id = g.tenant_id AND e.scope_id = g.scope_id AND e.id = g.id", []);
             let key = boxed([&self.scope.tenant.as_str().to_owned(), &self.scope_id, tag]);
@@ -195,15 +204,15 @@ impl Search<'_> {
         } else {
             statement.push("entry e WHERE ", []);
         }
-        statement.push_live(&self.scope.tenant, self.scope_id, self.at);
+        statement.push_visible(&self.scope.tenant, self.scope_id, self.at);
         push_tags(&mut statement, &filter.tags);
         push_created(&mut statement, filter, "e");
-        push_cell(&mut statement, filter);
-        statement.push(" LIMIT ?", boxed([&((NARROW + 1) as i64)]));
+        push_attributes(&mut statement, filter);
+        statement.push(" LIMIT ?", boxed([&((FILTERED_ROWS_MAX + 1) as i64)]));
         let rows: HashSet<i64> = statement
             .query(self.db, |row| row.get(0))?
             .into_iter()
             .collect();
-        Ok((rows.len() <= NARROW).then_some(rows))
+        Ok((rows.len() <= FILTERED_ROWS_MAX).then_some(rows))
     }
 }

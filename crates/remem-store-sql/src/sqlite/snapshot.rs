@@ -1,21 +1,21 @@
 //! The snapshots that runs hold, and the removed texts that must not be erased while they do.
 
-use super::connection::failed;
-use super::maintain::names;
+use super::connection::store_error;
+use super::maintain::entry_names;
 use remem_core::{Batch, EntryId, MemoryRef, Revision, RunId, TenantId, Timestamp};
 use remem_store::{Snapshot, StoreError};
 use rusqlite::{Connection, params};
 
 /// SQL condition: an entry that was removed, whose text is still stored, and whose reason of
 /// removal does not keep the text (see `Reason::keeps_text`).
-pub(super) const SPENT: &str =
+pub(super) const REMOVED_WITH_TEXT: &str =
     "erased_at IS NULL AND removed_reason IN ('deleted', 'compacted', 'closed')";
 
 /// SQL condition on a removed entry: no open snapshot is older than its end, so no run can read it.
-pub(super) const FREE: &str = "NOT EXISTS (SELECT 1 FROM snapshot s WHERE s.tenant_id = entry.tenant_id AND s.revision < entry.rev_to)";
+pub(super) const IN_NO_SNAPSHOT: &str = "NOT EXISTS (SELECT 1 FROM snapshot s WHERE s.tenant_id = entry.tenant_id AND s.revision < entry.rev_to)";
 
 /// Opens a snapshot for the run of the batch, at this revision; one that is open stays.
-pub(super) fn hold(
+pub(super) fn open_snapshot(
     db: &Connection,
     batch: &Batch,
     revision: Revision,
@@ -28,7 +28,7 @@ pub(super) fn hold(
 }
 
 /// Closes the snapshot of the batch's run.
-pub(super) fn release(db: &Connection, batch: &Batch) -> rusqlite::Result<()> {
+pub(super) fn close_snapshot(db: &Connection, batch: &Batch) -> rusqlite::Result<()> {
     let run = batch.run().map(RunId::as_str);
     db.prepare_cached("DELETE FROM snapshot WHERE tenant_id = ?1 AND run_id = ?2")?
         .execute(params![batch.tenant().as_str(), run])
@@ -36,7 +36,7 @@ pub(super) fn release(db: &Connection, batch: &Batch) -> rusqlite::Result<()> {
 }
 
 /// Whether a run has a snapshot in which an entry that ends with `revision` is still visible.
-pub(super) fn is_held(
+pub(super) fn is_in_snapshot(
     db: &Connection,
     tenant: &TenantId,
     revision: Revision,
@@ -47,8 +47,10 @@ pub(super) fn is_held(
 }
 
 /// Whether there are removed texts that no snapshot protects any more.
-pub(super) fn leaves_work(db: &Connection, tenant: &TenantId) -> rusqlite::Result<bool> {
-    let sql = format!("SELECT 1 FROM entry WHERE tenant_id = ?1 AND {SPENT} AND {FREE} LIMIT 1");
+pub(super) fn has_erasable_text(db: &Connection, tenant: &TenantId) -> rusqlite::Result<bool> {
+    let sql = format!(
+        "SELECT 1 FROM entry WHERE tenant_id = ?1 AND {REMOVED_WITH_TEXT} AND {IN_NO_SNAPSHOT} LIMIT 1"
+    );
     db.prepare_cached(&sql)?.exists([tenant.as_str()])
 }
 
@@ -59,7 +61,7 @@ pub(super) fn list(db: &Connection, tenant: &TenantId) -> Result<Vec<Snapshot>, 
         .and_then(|mut query| {
             query.query_map([tenant.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect::<rusqlite::Result<Vec<_>>>()
         })
-        .map_err(failed)?;
+        .map_err(store_error)?;
     rows.into_iter()
         .map(|(run, revision, at): (String, u64, i64)| {
             let run = RunId::parse(&run).ok_or(StoreError::Damaged("a name is malformed"))?;
@@ -80,7 +82,7 @@ pub(super) fn ended(
 ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
     let sql = format!(
         "SELECT scope.memory_ref, entry.id FROM entry JOIN scope ON scope.tenant_id = entry.tenant_id AND scope.scope_id = entry.scope_id
-         WHERE entry.tenant_id = ?1 AND {SPENT} AND {FREE} ORDER BY entry.rev_to LIMIT ?2"
+         WHERE entry.tenant_id = ?1 AND {REMOVED_WITH_TEXT} AND {IN_NO_SNAPSHOT} ORDER BY entry.rev_to LIMIT ?2"
     );
-    names(db, &sql, params![tenant.as_str(), limit])
+    entry_names(db, &sql, params![tenant.as_str(), limit])
 }

@@ -1,11 +1,11 @@
 //! The file of one tenant: a writer that commits in groups, and a bounded set of readers.
 
 use super::connection::{self, TENANT_MIGRATIONS};
-use super::group::{Group, Work};
-use super::row_hash::Fill;
-use super::{Location, blocking, maintain, verify};
+use super::group::{GroupCommit, WriterTask};
+use super::row_hash::Backfill;
+use super::{Location, maintain, run_blocking, verify};
 use remem_core::{Batch, Revision, TenantId, Timestamp, sabotage};
-use remem_store::{Committed, StoreError, Work as StoreWork};
+use remem_store::{CommitResult, DueWork as StoreWork, StoreError};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -14,52 +14,52 @@ use tokio::sync::{Semaphore, watch};
 
 /// The open file of a tenant.
 pub(super) struct TenantFile {
-    state: Arc<State>,
-    readers: Option<Readers>,
-    group: Group,
+    state: Arc<TenantState>,
+    readers: Option<ReaderPool>,
+    group: GroupCommit,
 }
 
 /// The part of a tenant's file that the writing thread and its callers share.
-pub(super) struct State {
+pub(super) struct TenantState {
     pub tenant: TenantId,
     pub writer: Mutex<Connection>,
-    pub due: Arc<Due>,
+    pub upkeep: Arc<Upkeep>,
     pub revision: watch::Sender<Revision>,
     /// The progress of the backfill of row hashes.
-    pub fill: Mutex<Fill>,
+    pub backfill: Mutex<Backfill>,
     /// Increased to wake the passes when there is new work for them.
     pub wake: Arc<watch::Sender<u64>>,
 }
 
 /// Whether a pass has work in a tenant; outlives the open file, so that the file need not be opened
 /// to find out.
-pub(super) struct Due {
+pub(super) struct Upkeep {
     /// The earliest instant at which an entry may expire.
     pub next_expiry: AtomicI64,
     /// The earliest instant at which a record is due.
     pub next_due: AtomicI64,
     /// Text was erased since the journal was last truncated. True at first: the journal that an
     /// earlier process left behind may still hold text that it erased.
-    pub scrub: AtomicBool,
+    pub needs_scrub: AtomicBool,
     /// The file could not be opened the last time that somebody tried.
     pub unopened: AtomicBool,
     /// Something in the file was found to be damaged since it was last checked.
     pub damaged: AtomicBool,
 }
 
-impl Default for Due {
-    fn default() -> Due {
-        Due {
+impl Default for Upkeep {
+    fn default() -> Upkeep {
+        Upkeep {
             next_expiry: AtomicI64::new(i64::MAX),
             next_due: AtomicI64::new(i64::MAX),
-            scrub: AtomicBool::new(true),
+            needs_scrub: AtomicBool::new(true),
             unopened: AtomicBool::new(false),
             damaged: AtomicBool::new(false),
         }
     }
 }
 
-impl Due {
+impl Upkeep {
     /// Whether somebody has to look at the tenant's file.
     pub fn is_damaged(&self) -> bool {
         self.unopened.load(Ordering::Relaxed) || self.damaged.load(Ordering::Relaxed)
@@ -76,11 +76,11 @@ impl Due {
         done
     }
 
-    pub fn is_due(&self, work: StoreWork, at: Timestamp) -> bool {
+    pub fn has_work(&self, work: StoreWork, at: Timestamp) -> bool {
         match work {
             StoreWork::Purge => {
                 self.next_expiry.load(Ordering::Relaxed) <= at.0
-                    || self.scrub.load(Ordering::Relaxed)
+                    || self.needs_scrub.load(Ordering::Relaxed)
             }
             StoreWork::Records => self.next_due.load(Ordering::Relaxed) <= at.0,
         }
@@ -106,20 +106,21 @@ pub(super) fn tenant_path(folder: &Path, tenant: &TenantId) -> PathBuf {
 }
 
 /// The read connections of a file: the idle ones, and a permit for each that may be open.
-struct Readers {
+struct ReaderPool {
     path: PathBuf,
     idle: Arc<Mutex<Vec<Connection>>>,
     permits: Arc<Semaphore>,
 }
 
 /// Runs a query in a read transaction, so that all its statements see one commit.
-fn snapshot<T>(
+fn in_read_transaction<T>(
     db: &Connection,
     query: impl FnOnce(&Connection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    db.execute_batch("BEGIN").map_err(connection::failed)?;
+    db.execute_batch("BEGIN").map_err(connection::store_error)?;
     let result = query(db)?;
-    db.execute_batch("COMMIT").map_err(connection::failed)?;
+    db.execute_batch("COMMIT")
+        .map_err(connection::store_error)?;
     Ok(result)
 }
 
@@ -129,14 +130,14 @@ impl TenantFile {
         location: &Location,
         connections: usize,
         tenant: TenantId,
-        due: Arc<Due>,
+        due: Arc<Upkeep>,
         wake: Arc<watch::Sender<u64>>,
     ) -> Result<TenantFile, StoreError> {
         let (writer, readers) = match location {
             Location::Folder(folder) => {
                 let path = tenant_path(folder, &tenant);
                 let writer = connection::writer(&path, &TENANT_MIGRATIONS)?;
-                let readers = Readers {
+                let readers = ReaderPool {
                     path,
                     idle: Arc::default(),
                     permits: Arc::new(Semaphore::new(connections)),
@@ -145,41 +146,41 @@ impl TenantFile {
             }
             Location::Memory => (connection::in_memory(&TENANT_MIGRATIONS)?, None),
         };
-        let start = maintain::start(&writer, &tenant)?;
+        let start = maintain::load_state(&writer, &tenant)?;
         due.next_expiry.store(start.next_expiry, Ordering::Relaxed);
         due.next_due.store(start.next_due, Ordering::Relaxed);
-        let state = Arc::new(State {
+        let state = Arc::new(TenantState {
             tenant,
             writer: Mutex::new(writer),
-            due,
+            upkeep: due,
             revision: watch::Sender::new(start.revision),
-            fill: Mutex::default(),
+            backfill: Mutex::default(),
             wake,
         });
         Ok(TenantFile {
-            group: Group::new(state.clone()),
+            group: GroupCommit::new(state.clone()),
             state,
             readers,
         })
     }
 
-    pub async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
-        self.state.due.note(self.group.commit(batch).await)
+    pub async fn commit(&self, batch: Batch) -> Result<CommitResult, StoreError> {
+        self.state.upkeep.note(self.group.commit(batch).await)
     }
 
     pub async fn scrub(&self, keys_before: Timestamp, compact: bool) -> Result<(), StoreError> {
-        let scrub = Work::Scrub {
+        let scrub = WriterTask::Scrub {
             keys_before,
             compact,
         };
-        self.state.due.note(self.group.run(scrub).await)
+        self.state.upkeep.note(self.group.run_task(scrub).await)
     }
 
     /// Checks the file on a separate connection, so that writers continue meanwhile.
     pub async fn verify(&self) -> Result<u64, StoreError> {
-        let done = self.state.due.note(self.verified().await);
+        let done = self.state.upkeep.note(self.verified().await);
         if done.is_ok() {
-            self.state.due.damaged.store(false, Ordering::Relaxed);
+            self.state.upkeep.damaged.store(false, Ordering::Relaxed);
         }
         done
     }
@@ -187,12 +188,14 @@ impl TenantFile {
     async fn verified(&self) -> Result<u64, StoreError> {
         let tenant = self.state.tenant.clone();
         let Some(readers) = &self.readers else {
-            return self.write(move |db| verify::tenant(db, &tenant)).await;
+            return self
+                .write(move |db| verify::verify_tenant(db, &tenant))
+                .await;
         };
         let path = readers.path.clone();
-        blocking(move || {
-            let db = connection::reader_of_all(&path)?;
-            snapshot(&db, |db| verify::tenant(db, &tenant))
+        run_blocking(move || {
+            let db = connection::unrestricted_reader(&path)?;
+            in_read_transaction(&db, |db| verify::verify_tenant(db, &tenant))
         })
         .await
     }
@@ -203,7 +206,7 @@ impl TenantFile {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.state.due.note(self.group.call(work).await)
+        self.state.upkeep.note(self.group.call(work).await)
     }
 
     pub fn watch(&self) -> watch::Receiver<Revision> {
@@ -228,14 +231,14 @@ impl TenantFile {
             .map_err(|e| StoreError::Unavailable(Box::new(e)))?;
         let idle = readers.idle.clone();
         let path = readers.path.clone();
-        let answer = blocking(move || {
+        let answer = run_blocking(move || {
             let _permit = permit;
             let idle_connection = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let db = match idle_connection {
                 Some(db) => db,
                 None => connection::reader(&path)?,
             };
-            let result = snapshot(&db, query);
+            let result = in_read_transaction(&db, query);
             // A connection that failed is not used again: the next caller opens a fresh one.
             if result.is_ok() {
                 idle.lock().unwrap_or_else(PoisonError::into_inner).push(db);
@@ -243,6 +246,6 @@ impl TenantFile {
             result
         })
         .await;
-        self.state.due.note(answer)
+        self.state.upkeep.note(answer)
     }
 }

@@ -1,18 +1,18 @@
 //! Stores, removes and counts vectors. Owns the tables `vector` and `unindexed`.
 
-use super::apply::Applying;
-use super::connection::failed;
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry};
+use super::apply::BatchWriter;
+use super::connection::store_error;
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, read_entry};
 use remem_core::sabotage;
 use remem_core::{Embedding, Entry, EntryId, MemoryRef, ModelId, TenantId};
-use remem_store::{Outcome, RowCursor, StoreError, VectorCounts};
+use remem_store::{ChangeOutcome, RowCursor, StoreError, VectorCounts};
 use rusqlite::{Connection, params};
 
 /// The most rows of `unindexed` that are kept: an index that missed more changes than these is
 /// rebuilt.
-const CHANGES_KEPT: i64 = 100_000;
+const UNINDEXED_ROWS_MAX: i64 = 100_000;
 
-impl Applying<'_> {
+impl BatchWriter<'_> {
     /// Stores the vector of an entry's text. Does nothing if the text changed since (`scan`
     /// differs).
     pub(super) fn embed(
@@ -21,9 +21,9 @@ impl Applying<'_> {
         scan: u64,
         model: ModelId,
         vector: &Embedding,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let Some(entry) = self.find(memory_ref, id, "erased_at IS NULL")? else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
         let sql = sabotage!("the-vector-of-another-text-is-kept", "INSERT INTO vector (tenant_id, scope_id, row_id, model, bytes)
                    SELECT ?1, ?2, row_id, ?4, ?5 FROM entry WHERE row_id = ?3 AND scan = ?6 ON CONFLICT DO NOTHING", "INSERT INTO vector (tenant_id, scope_id, row_id, model, bytes)
@@ -37,12 +37,12 @@ impl Applying<'_> {
             scan.cast_signed()
         ];
         self.db.prepare_cached(sql)?.execute(values)?;
-        Ok(Outcome::Done)
+        Ok(ChangeOutcome::Done)
     }
 
     /// Deletes the vectors of a row whose text is erased or changed, and lists the row in
     /// `unindexed`, so that every index in memory removes it too.
-    pub(super) fn unlearn(&self, scope: i64, row: i64) -> rusqlite::Result<()> {
+    pub(super) fn delete_vectors(&self, scope: i64, row: i64) -> rusqlite::Result<()> {
         self.db
             .prepare_cached("DELETE FROM vector WHERE row_id = ?1")?
             .execute(params![row])?;
@@ -80,14 +80,14 @@ pub(super) fn unembedded(
         };
         Ok((
             RowCursor(0, row.get(ENTRY_WIDTH)?),
-            entry(row, &MemoryRef::parse(&name).ok_or_else(unreadable)?)?,
+            read_entry(row, &MemoryRef::parse(&name).ok_or_else(unreadable)?)?,
         ))
     };
-    let mut query = db.prepare_cached(&sql).map_err(failed)?;
+    let mut query = db.prepare_cached(&sql).map_err(store_error)?;
     query
         .query_map(params![tenant.as_str(), after, model.0, limit], read_row)
         .and_then(Iterator::collect::<rusqlite::Result<_>>)
-        .map_err(failed)
+        .map_err(store_error)
 }
 
 /// The number of texts, and of vectors of each model.
@@ -96,7 +96,7 @@ pub(super) fn counts(db: &Connection, tenant: &TenantId) -> Result<VectorCounts,
     let texts = db
         .prepare_cached(texts)
         .and_then(|mut query| query.query_row([tenant.as_str()], |row| row.get(0)))
-        .map_err(failed)?;
+        .map_err(store_error)?;
     let sql =
         "SELECT model, count(*) FROM vector WHERE tenant_id = ?1 GROUP BY model ORDER BY model";
     let models = db
@@ -108,12 +108,12 @@ pub(super) fn counts(db: &Connection, tenant: &TenantId) -> Result<VectorCounts,
                 })?
                 .collect()
         })
-        .map_err(failed)?;
+        .map_err(store_error)?;
     Ok(VectorCounts { texts, models })
 }
 
 /// Deletes at most `limit` vectors of models other than `keep`. Runs on the writer's connection.
-pub(super) fn discard(
+pub(super) fn discard_vectors(
     db: &Connection,
     tenant: &TenantId,
     keep: &[ModelId],
@@ -134,7 +134,7 @@ pub(super) fn discard(
                 sql,
                 params![tenant.as_str(), model, i64::from(limit) - deleted as i64],
             )
-            .map_err(failed)?;
+            .map_err(store_error)?;
         if deleted >= limit as usize {
             break;
         }
@@ -143,9 +143,9 @@ pub(super) fn discard(
 }
 
 /// Deletes old rows of `unindexed`.
-pub(super) fn trim(db: &Connection) -> Result<(), StoreError> {
+pub(super) fn trim_unindexed(db: &Connection) -> Result<(), StoreError> {
     let sql = "DELETE FROM unindexed WHERE n <= (SELECT max(n) FROM unindexed) - ?1";
-    db.execute(sql, params![CHANGES_KEPT])
+    db.execute(sql, params![UNINDEXED_ROWS_MAX])
         .map(|_| ())
-        .map_err(failed)
+        .map_err(store_error)
 }

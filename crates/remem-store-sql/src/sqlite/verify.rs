@@ -1,54 +1,58 @@
 //! Checks a file for damage: the structure of its pages, its schema, the hash of every row, the
 //! event chain, texts and tags. Reads only.
 
-use super::apply::Clock;
-use super::connection::{self, Migration, failed};
+use super::apply::TenantClock;
+use super::connection::{self, Migration, store_error};
 use super::row_hash;
-use crate::row_hash::{Hashed, SQLITE};
+use crate::row_hash::{HashedTable, SQLITE};
 use crate::stored::content_hash;
-use remem_core::event::{Link, chain_hash};
+use remem_core::event::{ChainLink, chain_hash};
 use remem_core::{Revision, Seq, TenantId, Timestamp, sabotage};
-use remem_store::{Damages, StoreError};
+use remem_store::{DamageReport, StoreError};
 use rusqlite::{Connection, Error, Row};
 use std::collections::BTreeSet;
 
 /// Checks a tenant's file. Returns how many events and texts were checked.
-pub(super) fn tenant(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
-    let mut damages = rows(db, &connection::TENANT_MIGRATIONS, &SQLITE)?;
-    note(&mut damages, "vector: no text", vectors(db))?;
-    note(&mut damages, "entry_tag: not its entry's", tags(db))?;
-    let events = note(&mut damages, "event: the chain breaks", chain(db, tenant))?;
-    let texts = note(&mut damages, "entry: text", texts(db, tenant))?;
-    answer(damages, events + texts)
+pub(super) fn verify_tenant(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
+    let mut damages = check_file(db, &connection::TENANT_MIGRATIONS, &SQLITE)?;
+    add_damage(&mut damages, "vector: no text", check_vectors(db))?;
+    add_damage(&mut damages, "entry_tag: not its entry's", check_tags(db))?;
+    let events = add_damage(
+        &mut damages,
+        "event: the chain breaks",
+        check_chain(db, tenant),
+    )?;
+    let texts = add_damage(&mut damages, "entry: text", check_texts(db, tenant))?;
+    count_or_damages(damages, events + texts)
 }
 
 /// Checks pages, schema and row hashes of any of the host's files. If the page structure is broken,
 /// nothing else is checked.
-pub(super) fn rows(
+pub(super) fn check_file(
     db: &Connection,
     migrations: &[Migration],
-    tables: &[Hashed],
-) -> Result<Damages, StoreError> {
+    tables: &[HashedTable],
+) -> Result<DamageReport, StoreError> {
     let verdict: String = db
         .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
-        .map_err(failed)?;
+        .map_err(store_error)?;
     if verdict != "ok" {
         return Err(StoreError::Damaged(
             "the database structure is inconsistent",
         ));
     }
-    let mut damages = Damages::default();
-    let expected = schema(&connection::in_memory(migrations)?).map_err(failed)?;
-    let actual = schema(db).map_err(failed)?;
+    let mut damages = DamageReport::default();
+    let expected = schema_objects(&connection::in_memory(migrations)?).map_err(store_error)?;
+    let actual = schema_objects(db).map_err(store_error)?;
     for (name, _) in expected.symmetric_difference(&actual) {
-        damages.of("schema").add(name);
+        damages.table_mut("schema").add(name);
     }
     let checked = sabotage!(
         "rows-are-not-held-against-their-hashes",
         row_hash::check(db, tables, &mut damages),
         Ok(())
     );
-    note(
+    add_damage(
         &mut damages,
         "row hashes",
         checked.map(|()| (Vec::new(), 0)),
@@ -58,7 +62,7 @@ pub(super) fn rows(
 
 /// Name and definition of every object that the migrations made, without the statistics that SQLite
 /// keeps.
-fn schema(db: &Connection) -> rusqlite::Result<BTreeSet<(String, Option<String>)>> {
+fn schema_objects(db: &Connection) -> rusqlite::Result<BTreeSet<(String, Option<String>)>> {
     db.prepare(
         "SELECT type || ' ' || name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'",
     )?
@@ -67,7 +71,7 @@ fn schema(db: &Connection) -> rusqlite::Result<BTreeSet<(String, Option<String>)
 }
 
 /// The number of checked items, or an error that lists the damage.
-pub(super) fn answer(damages: Damages, count: u64) -> Result<u64, StoreError> {
+pub(super) fn count_or_damages(damages: DamageReport, count: u64) -> Result<u64, StoreError> {
     if damages.0.is_empty() {
         Ok(count)
     } else {
@@ -76,19 +80,19 @@ pub(super) fn answer(damages: Damages, count: u64) -> Result<u64, StoreError> {
 }
 
 /// The names of damaged items, and the number of items that were checked.
-type Found = (Vec<String>, u64);
+type CheckResult = (Vec<String>, u64);
 
 /// Adds the result of a check to the damages. A value that cannot be read counts as damage; an
 /// error while reading the file does not.
-fn note(
-    damages: &mut Damages,
+fn add_damage(
+    damages: &mut DamageReport,
     what: &'static str,
-    result: rusqlite::Result<Found>,
+    result: rusqlite::Result<CheckResult>,
 ) -> Result<u64, StoreError> {
     match result {
         Ok((named, count)) => {
             for name in &named {
-                damages.of(what).add(name);
+                damages.table_mut(what).add(name);
             }
             Ok(count)
         }
@@ -98,26 +102,26 @@ fn note(
             | Error::IntegralValueOutOfRange(..)
             | Error::Utf8Error(..),
         ) => {
-            damages.of(what).add("a value cannot be read");
+            damages.table_mut(what).add("a value cannot be read");
             Ok(0)
         }
         Err(Error::SqliteFailure(error, _)) if error.code == rusqlite::ErrorCode::Unknown => {
-            damages.of(what).add("a value cannot be read");
+            damages.table_mut(what).add("a value cannot be read");
             Ok(0)
         }
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(store_error(error)),
     }
 }
 
 /// Finds vectors whose entry is gone or erased.
-fn vectors(db: &Connection) -> rusqlite::Result<Found> {
+fn check_vectors(db: &Connection) -> rusqlite::Result<CheckResult> {
     let sql = "SELECT v.scope_id || '/' || v.row_id FROM vector v WHERE NOT EXISTS (SELECT 1 FROM entry e
                  WHERE e.row_id = v.row_id AND e.scope_id = v.scope_id AND e.tenant_id = v.tenant_id AND e.erased_at IS NULL)";
-    named(db, sql)
+    query_names(db, sql)
 }
 
 /// Compares tags with the entries that they are made from: neither may exist without the other.
-fn tags(db: &Connection) -> rusqlite::Result<Found> {
+fn check_tags(db: &Connection) -> rusqlite::Result<CheckResult> {
     let sql = "WITH wanted AS (SELECT DISTINCT e.tenant_id, e.scope_id, j.value AS tag, e.created_at, e.id
                  FROM entry e, json_each(e.tags) j WHERE e.erased_at IS NULL)
                SELECT scope_id || '/' || id FROM
@@ -125,20 +129,20 @@ fn tags(db: &Connection) -> rusqlite::Result<Found> {
                   UNION ALL SELECT * FROM (SELECT * FROM wanted EXCEPT SELECT tenant_id, scope_id, tag, created_at, id FROM entry_tag))";
     sabotage!(
         "tags-are-not-held-against-their-entries",
-        named(db, sql),
+        query_names(db, sql),
         Ok((Vec::new(), 0))
     )
 }
 
 /// Runs a query that returns the names of damaged items.
-fn named(db: &Connection, sql: &str) -> rusqlite::Result<Found> {
+fn query_names(db: &Connection, sql: &str) -> rusqlite::Result<CheckResult> {
     let names: rusqlite::Result<Vec<String>> =
         db.prepare(sql)?.query_map([], |row| row.get(0))?.collect();
     Ok((names?, 0))
 }
 
 /// Checks that the events have no gaps, form a chain, and end where the clock says.
-fn chain(db: &Connection, tenant: &TenantId) -> rusqlite::Result<Found> {
+fn check_chain(db: &Connection, tenant: &TenantId) -> rusqlite::Result<CheckResult> {
     let mut query = db.prepare(
         "SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM event WHERE tenant_id = ?1 ORDER BY seq",
     )?;
@@ -146,14 +150,14 @@ fn chain(db: &Connection, tenant: &TenantId) -> rusqlite::Result<Found> {
     let mut count = 0;
     let mut chain = [0; 32];
     while let Some(row) = rows.next()? {
-        let (seq, next, hash) = linked(row, &chain)?;
+        let (seq, next, hash) = check_event(row, &chain)?;
         count += 1;
         chain = next;
         if seq != count || chain != hash {
             return Ok((vec![count.to_string()], count));
         }
     }
-    let clock = Clock::load(db, tenant)?;
+    let clock = TenantClock::load(db, tenant)?;
     if clock.seq != Seq(count) || clock.chain != chain {
         return Ok((
             vec!["it does not end where the clock says".to_owned()],
@@ -166,7 +170,7 @@ fn chain(db: &Connection, tenant: &TenantId) -> rusqlite::Result<Found> {
 /// The number of a stored event, the hash that it should have, and the one that it has. Fields of a
 /// run on an event outside of runs are not covered by the chain, so they count as damage (number
 /// 0).
-fn linked(row: &Row<'_>, chain: &[u8; 32]) -> rusqlite::Result<(u64, [u8; 32], [u8; 32])> {
+fn check_event(row: &Row<'_>, chain: &[u8; 32]) -> rusqlite::Result<(u64, [u8; 32], [u8; 32])> {
     let run: Option<String> = row.get(3)?;
     let run_seq: Option<u64> = row.get(4)?;
     let recorded_at: Option<i64> = row.get(5)?;
@@ -179,7 +183,7 @@ fn linked(row: &Row<'_>, chain: &[u8; 32]) -> rusqlite::Result<(u64, [u8; 32], [
     } else {
         0
     };
-    let link = Link {
+    let link = ChainLink {
         seq: Seq(seq),
         revision: Revision(row.get(1)?),
         at: Timestamp(row.get(2)?),
@@ -194,7 +198,7 @@ fn linked(row: &Row<'_>, chain: &[u8; 32]) -> rusqlite::Result<(u64, [u8; 32], [
 }
 
 /// Compares each text with its hash.
-fn texts(db: &Connection, tenant: &TenantId) -> rusqlite::Result<Found> {
+fn check_texts(db: &Connection, tenant: &TenantId) -> rusqlite::Result<CheckResult> {
     let mut query = db.prepare(
         "SELECT content, content_hash, row_id FROM entry WHERE tenant_id = ?1 AND erased_at IS NULL",
     )?;

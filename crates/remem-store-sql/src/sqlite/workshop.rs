@@ -2,28 +2,28 @@
 //! them. Owns the tables `action_link` and `rule`; `constraint_error` translates the errors that
 //! triggers of the schema raise.
 
-use super::apply::Applying;
-use super::connection::failed;
-use super::identity::seen;
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry, scope_id};
+use super::apply::BatchWriter;
+use super::connection::store_error;
+use super::identity::visible_to_actor;
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, read_entry, scope_id};
 use super::snapshot;
 use remem_core::sabotage;
 use remem_core::trgm::{Trigrams, is_guarded};
 use remem_core::{
-    ActionText, Batch, Change, Closing, EntryId, Evidence, MemoryRef, PrincipalId, Reason,
-    Rejection, Revision, RuleId, RuleText, Scope, TenantId, Timestamp, WorldId,
+    ActionText, Batch, Change, ClosingReason, EntryId, Evidence, MemoryRef, PrincipalId, Rejection,
+    RetireReason, Revision, RuleId, RuleText, Scope, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, EntryState, Faded, Outcome, RetentionCount, RetentionState, RowCursor,
-    Rule, StoreError,
+    ActionLink, ChangeOutcome, EndedStatement, EntryState, RetentionCount, RetentionState,
+    RowCursor, SlotAnswer, StoreError, WorldRule,
 };
 use rusqlite::{Connection, Params, Row, params};
 
 const LIVE: &str = "rev_to IS NULL AND (expires_at IS NULL OR expires_at > :at)";
 
-impl<'a> Applying<'a> {
+impl<'a> BatchWriter<'a> {
     /// Whether an action rests on the row.
-    pub(super) fn is_linked(&self, row: i64) -> rusqlite::Result<bool> {
+    pub(super) fn has_actions(&self, row: i64) -> rusqlite::Result<bool> {
         self.db
             .prepare_cached("SELECT 1 FROM action_link WHERE row_id = ?1 LIMIT 1")?
             .exists([row])
@@ -35,65 +35,65 @@ impl<'a> Applying<'a> {
     pub(super) fn close(
         &mut self,
         (memory_ref, id): (&'a MemoryRef, &'a EntryId),
-        closing: Closing,
+        closing: ClosingReason,
         by: Option<&'a EntryId>,
         before: Revision,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let Some(entry) = self.find(memory_ref, id, LIVE)? else {
             return sabotage!(
                 "a-late-answer-takes-no-time-from-what-is-over",
-                self.shorten((memory_ref, id), closing, before),
-                Ok(Outcome::Nothing)
+                self.close_earlier((memory_ref, id), closing, before),
+                Ok(ChangeOutcome::NoChange)
             );
         };
-        let revision = self.tick(before);
-        if let Closing::Untrue(from) = closing {
-            self.untrue_from(entry.row, from)?;
+        let revision = self.advance_revision(before);
+        if let ClosingReason::InvalidFrom(from) = closing {
+            self.set_invalid_at(entry.row, from)?;
             if from > self.clock.at {
-                return Ok(Outcome::Done); // it holds until then
+                return Ok(ChangeOutcome::Done); // it holds until then
             }
         }
-        self.take_away(entry.row, revision, closing.as_str())?;
-        self.unsign(entry.scope, entry.row)?;
-        self.retie(entry.scope, entry.row, Reason::Superseded, 0)?;
+        self.mark_removed(entry.row, revision, closing.as_str())?;
+        self.delete_signature(entry.scope, entry.row)?;
+        self.move_records(entry.scope, entry.row, RetireReason::Superseded, 0)?;
         if let Some(by) = by {
             match self.row_of(memory_ref, by)? {
                 Some((_, successor)) => sabotage!(
                     "what-gave-way-outlives-what-took-its-place",
-                    self.name_successor(entry.row, successor)?,
+                    self.set_successor(entry.row, successor)?,
                     self.successors.push((entry.row, memory_ref, by))
                 ),
                 None => self.successors.push((entry.row, memory_ref, by)),
             }
         }
-        Ok(Outcome::Removed)
+        Ok(ChangeOutcome::Removed)
     }
 
     /// Moves the end of a closed statement to an earlier time: a late answer may reveal that it was
     /// over before that.
-    fn shorten(
+    fn close_earlier(
         &mut self,
         (memory_ref, id): (&MemoryRef, &EntryId),
-        closing: Closing,
+        closing: ClosingReason,
         before: Revision,
-    ) -> rusqlite::Result<Outcome> {
-        let Closing::Untrue(from) = closing else {
-            return Ok(Outcome::Nothing);
+    ) -> rusqlite::Result<ChangeOutcome> {
+        let ClosingReason::InvalidFrom(from) = closing else {
+            return Ok(ChangeOutcome::NoChange);
         };
         let longer = format!(
             "erased_at IS NULL AND removed_reason = 'invalidated' AND invalid_at > {}",
             from.0
         );
         let Some(entry) = self.find(memory_ref, id, &longer)? else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
-        self.tick(before);
-        self.untrue_from(entry.row, from)?;
-        Ok(Outcome::Done)
+        self.advance_revision(before);
+        self.set_invalid_at(entry.row, from)?;
+        Ok(ChangeOutcome::Done)
     }
 
     /// Sets the time from which a statement is untrue.
-    fn untrue_from(&self, row: i64, from: Timestamp) -> rusqlite::Result<()> {
+    fn set_invalid_at(&self, row: i64, from: Timestamp) -> rusqlite::Result<()> {
         let sql = "UPDATE entry SET invalid_at = ?3, valid_at = coalesce(valid_at, min(created_at, ?3)) WHERE tenant_id = ?1 AND row_id = ?2";
         self.db
             .prepare_cached(sql)?
@@ -102,16 +102,16 @@ impl<'a> Applying<'a> {
     }
 
     /// Notes the successors that were put after the entries that they replace.
-    pub(super) fn name_successors(&mut self) -> rusqlite::Result<()> {
+    pub(super) fn set_successors(&mut self) -> rusqlite::Result<()> {
         for (row, memory_ref, by) in std::mem::take(&mut self.successors) {
             if let Some((_, successor)) = self.row_of(memory_ref, by)? {
-                self.name_successor(row, successor)?;
+                self.set_successor(row, successor)?;
             }
         }
         Ok(())
     }
 
-    fn name_successor(&self, row: i64, successor: i64) -> rusqlite::Result<()> {
+    fn set_successor(&self, row: i64, successor: i64) -> rusqlite::Result<()> {
         let sql = "UPDATE entry SET replaced_by = ?3 WHERE tenant_id = ?1 AND row_id = ?2 AND replaced_by IS NULL";
         self.db.prepare_cached(sql)?.execute(params![
             self.batch.tenant().as_str(),
@@ -127,21 +127,21 @@ impl<'a> Applying<'a> {
         memory_ref: &MemoryRef,
         id: &EntryId,
         before: Revision,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let Some(entry) = self.find(memory_ref, id, "rev_to IS NULL AND tier <> 'persistent'")?
         else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
-        if sabotage!("linked-turns-end", self.is_linked(entry.row)?, false) {
-            return Ok(Outcome::Nothing);
+        if sabotage!("linked-turns-end", self.has_actions(entry.row)?, false) {
+            return Ok(ChangeOutcome::NoChange);
         }
-        let revision = self.tick(before);
-        self.take_away(entry.row, revision, "closed")?;
-        self.untie(entry.scope, entry.row)?;
-        if !snapshot::is_held(self.db, self.batch.tenant(), revision)? {
+        let revision = self.advance_revision(before);
+        self.mark_removed(entry.row, revision, "closed")?;
+        self.delete_records_of(entry.scope, entry.row)?;
+        if !snapshot::is_in_snapshot(self.db, self.batch.tenant(), revision)? {
             self.erase(id, &entry, false)?;
         }
-        Ok(Outcome::Removed)
+        Ok(ChangeOutcome::Removed)
     }
 
     /// Erases a statement whose validity ended before `faded`, unless an action rests on it. A
@@ -153,19 +153,19 @@ impl<'a> Applying<'a> {
         id: &EntryId,
         faded: Timestamp,
         before: Revision,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let condition = format!(
             "erased_at IS NULL AND invalid_at < {} AND (rev_to IS NULL OR (removed_reason = 'invalidated' AND {}))",
             faded.0,
-            snapshot::FREE
+            snapshot::IN_NO_SNAPSHOT
         );
         let Some(entry) = self.find(memory_ref, id, &condition)? else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
-        if self.is_linked(entry.row)? {
-            return Ok(Outcome::Nothing);
+        if self.has_actions(entry.row)? {
+            return Ok(ChangeOutcome::NoChange);
         }
-        let revision = self.tick(before);
+        let revision = self.advance_revision(before);
         let sql = "UPDATE entry SET rev_to = coalesce(rev_to, ?3), ended_at = coalesce(ended_at, ?4), removed_reason = 'invalidated'
                    WHERE tenant_id = ?1 AND row_id = ?2";
         self.db.prepare_cached(sql)?.execute(params![
@@ -175,7 +175,7 @@ impl<'a> Applying<'a> {
             self.clock.at.0
         ])?;
         self.erase(id, &entry, false)?;
-        Ok(Outcome::Removed)
+        Ok(ChangeOutcome::Removed)
     }
 
     /// Replaces the evidence of an entry.
@@ -185,9 +185,9 @@ impl<'a> Applying<'a> {
         id: &EntryId,
         evidence: &Evidence,
         before: Revision,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let Some(entry) = self.find(memory_ref, id, LIVE)? else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
         let sql = "UPDATE entry SET evidence = ?3 WHERE tenant_id = ?1 AND row_id = ?2 AND evidence <> ?3";
         let changed = self.db.prepare_cached(sql)?.execute(params![
@@ -196,10 +196,10 @@ impl<'a> Applying<'a> {
             evidence.to_text()
         ])?;
         if changed == 0 {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         }
-        self.tick(before);
-        Ok(Outcome::Done)
+        self.advance_revision(before);
+        Ok(ChangeOutcome::Done)
     }
 
     /// Records that an action rests on an entry.
@@ -208,9 +208,9 @@ impl<'a> Applying<'a> {
         (memory_ref, id): (&MemoryRef, &EntryId),
         text: &ActionText,
         before: Revision,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let Some(entry) = self.find(memory_ref, id, "erased_at IS NULL")? else {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         };
         let sql = "INSERT INTO action_link (tenant_id, scope_id, row_id, action, reference, linked_at, linked_by)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
@@ -226,10 +226,10 @@ impl<'a> Applying<'a> {
             by
         ];
         if self.db.prepare_cached(sql)?.execute(values)? == 0 {
-            return Ok(Outcome::Nothing);
+            return Ok(ChangeOutcome::NoChange);
         }
-        self.tick(before);
-        Ok(Outcome::Done)
+        self.advance_revision(before);
+        Ok(ChangeOutcome::Done)
     }
 
     /// Writes a rule, or deletes it.
@@ -239,7 +239,7 @@ impl<'a> Applying<'a> {
         id: &RuleId,
         body: Option<&RuleText>,
         before: Revision,
-    ) -> rusqlite::Result<Outcome> {
+    ) -> rusqlite::Result<ChangeOutcome> {
         let tenant = self.batch.tenant().as_str();
         let Some(body) = body.map(RuleText::as_str) else {
             let sql = "DELETE FROM rule WHERE tenant_id = ?1 AND world = ?2 AND id = ?3";
@@ -249,16 +249,16 @@ impl<'a> Applying<'a> {
                 id.as_str()
             ])?;
             if deleted == 1 {
-                self.tick(before);
+                self.advance_revision(before);
                 self.erased = true;
             }
             return Ok(if deleted == 1 {
-                Outcome::Removed
+                ChangeOutcome::Removed
             } else {
-                Outcome::Nothing
+                ChangeOutcome::NoChange
             });
         };
-        self.tick(before);
+        self.advance_revision(before);
         let trigrams = Trigrams::of(body);
         let sql = "INSERT INTO rule (tenant_id, world, id, body, at, size, trigrams) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                    ON CONFLICT DO UPDATE SET body = ?4, at = ?5, size = ?6, trigrams = ?7";
@@ -272,13 +272,13 @@ impl<'a> Applying<'a> {
             trigrams.to_bytes()
         ];
         self.db.prepare_cached(sql)?.execute(values)?;
-        Ok(Outcome::Done)
+        Ok(ChangeOutcome::Done)
     }
 }
 
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
 
-fn rows<T>(
+fn query_rows<T>(
     db: &Connection,
     sql: &str,
     params: impl Params,
@@ -286,7 +286,7 @@ fn rows<T>(
 ) -> Result<Vec<T>, StoreError> {
     db.prepare_cached(sql)
         .and_then(|mut query| query.query_map(params, read)?.collect())
-        .map_err(failed)
+        .map_err(store_error)
 }
 
 /// All entries of a slot, oldest first, with how each ended.
@@ -295,23 +295,23 @@ pub(super) fn slot(
     scope: &Scope,
     slot: &str,
     limit: u32,
-) -> Result<Vec<Answer>, StoreError> {
-    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+) -> Result<Vec<SlotAnswer>, StoreError> {
+    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)? else {
         return Ok(Vec::new());
     };
     let sql = format!(
         "SELECT {ENTRY_COLUMNS}, e.removed_reason, e.ended_at, (SELECT r.id FROM entry r WHERE r.row_id = e.replaced_by) FROM entry e
          WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.slot = ?3 AND e.erased_at IS NULL AND {}
          ORDER BY coalesce(e.valid_at, e.created_at) DESC, e.created_at DESC, e.id DESC LIMIT ?4",
-        seen("e")
+        visible_to_actor("e")
     );
     let read = |row: &Row<'_>| {
         let reason: Option<String> = row.get(ENTRY_WIDTH)?;
         let ended_at: Option<i64> = row.get(ENTRY_WIDTH + 1)?;
         let by: Option<String> = row.get(ENTRY_WIDTH + 2)?;
-        Ok((entry(row, &scope.memory_ref)?, reason, ended_at, by))
+        Ok((read_entry(row, &scope.memory_ref)?, reason, ended_at, by))
     };
-    let mut found = rows(
+    let mut found = query_rows(
         db,
         &sql,
         params![scope.tenant.as_str(), found, slot, limit],
@@ -324,7 +324,7 @@ pub(super) fn slot(
             let replaced_by = by
                 .map(|id| EntryId::parse(&id).ok_or(MALFORMED))
                 .transpose()?;
-            Ok(Answer {
+            Ok(SlotAnswer {
                 entry,
                 state,
                 ended_at: ended_at.map(Timestamp),
@@ -341,7 +341,7 @@ pub(super) fn rules(
     world: &WorldId,
     after: Option<&RuleId>,
     limit: u32,
-) -> Result<Vec<Rule>, StoreError> {
+) -> Result<Vec<WorldRule>, StoreError> {
     let sql = "SELECT id, body, at FROM rule WHERE tenant_id = ?1 AND world = ?2 AND id > ?3 ORDER BY id LIMIT ?4";
     let values = params![
         tenant.as_str(),
@@ -349,13 +349,13 @@ pub(super) fn rules(
         after.map_or("", RuleId::as_str),
         limit
     ];
-    let rule_rows: Vec<(String, String, i64)> = rows(db, sql, values, |row| {
+    let rule_rows: Vec<(String, String, i64)> = query_rows(db, sql, values, |row| {
         Ok((row.get(0)?, row.get(1)?, row.get(2)?))
     })?;
     rule_rows
         .into_iter()
         .map(|(id, body, at)| {
-            Ok(Rule {
+            Ok(WorldRule {
                 id: RuleId::parse(&id).ok_or(MALFORMED)?,
                 body,
                 at: Timestamp(at),
@@ -375,11 +375,11 @@ pub(super) fn shadowed(
         return Ok(None);
     }
     let trigrams = Trigrams::of(text);
-    let least = *trigrams.sizes().start() as u64;
-    let most = *trigrams.sizes().end() as u64;
+    let least = *trigrams.restating_sizes().start() as u64;
+    let most = *trigrams.restating_sizes().end() as u64;
     let sql = "SELECT id FROM rule WHERE tenant_id = ?1 AND world = ?2 AND size BETWEEN ?3 AND ?4 AND trgm_shadows(trigrams, ?5) LIMIT 1";
     let values = params![tenant.as_str(), world.as_str(), least, most, text];
-    let hit: Vec<String> = rows(db, sql, values, |row| row.get(0))?;
+    let hit: Vec<String> = query_rows(db, sql, values, |row| row.get(0))?;
     hit.first()
         .map(|id| RuleId::parse(id).ok_or(MALFORMED))
         .transpose()
@@ -391,13 +391,14 @@ pub(super) fn links(
     scope: &Scope,
     id: &EntryId,
 ) -> Result<Vec<ActionLink>, StoreError> {
-    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
+    else {
         return Ok(Vec::new());
     };
     let sql = format!(
         "SELECT l.action, iif(l.action = '', '', l.reference), l.linked_at, l.linked_by FROM entry e CROSS JOIN action_link l ON l.row_id = e.row_id
          WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.id = ?3 AND {} ORDER BY l.linked_at, l.action, l.reference",
-        seen("e")
+        visible_to_actor("e")
     );
     let read = |row: &Row<'_>| {
         let by: Option<String> = row.get(3)?;
@@ -409,7 +410,7 @@ pub(super) fn links(
             by,
         })
     };
-    rows(
+    query_rows(
         db,
         &sql,
         params![scope.tenant.as_str(), scope_row, id.as_str()],
@@ -427,10 +428,10 @@ pub(super) fn retention(
     let sql = format!(
         "SELECT r.tier, r.typology, r.state, count(*) FROM scope s CROSS JOIN retention r ON r.scope_id = s.scope_id
          WHERE s.tenant_id = ?1 AND r.tenant_id = ?1 AND (?2 IS NULL OR s.memory_ref = ?2) AND {} GROUP BY r.tier, r.typology, r.state",
-        seen("s")
+        visible_to_actor("s")
     );
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
-    let count_rows: Vec<(String, String, String, u64)> = rows(
+    let count_rows: Vec<(String, String, String, u64)> = query_rows(
         db,
         &sql,
         params![tenant.as_str(), memory_ref.map(MemoryRef::as_str)],
@@ -463,14 +464,14 @@ pub(super) fn faded(
     before: Timestamp,
     after: Option<(Timestamp, RowCursor)>,
     limit: u32,
-) -> Result<Vec<Faded>, StoreError> {
+) -> Result<Vec<EndedStatement>, StoreError> {
     let sql = format!(
         "SELECT scope.memory_ref, entry.id, entry.invalid_at, entry.row_id FROM entry INDEXED BY entry_faded JOIN scope ON scope.scope_id = entry.scope_id
          WHERE entry.tenant_id = ?1 AND entry.invalid_at IS NOT NULL AND entry.erased_at IS NULL AND entry.invalid_at < ?2
            AND entry.invalid_at >= ?3 AND (entry.invalid_at > ?3 OR entry.row_id > ?4)
            AND (entry.rev_to IS NULL OR (entry.removed_reason = 'invalidated' AND {}))
            AND NOT EXISTS (SELECT 1 FROM action_link l WHERE l.row_id = entry.row_id) ORDER BY entry.invalid_at, entry.row_id LIMIT ?5",
-        snapshot::FREE
+        snapshot::IN_NO_SNAPSHOT
     );
     let after = after.unwrap_or((Timestamp(i64::MIN), RowCursor(0, i64::MIN)));
     let rows: Vec<(String, String, i64, i64)> = db
@@ -483,10 +484,10 @@ pub(super) fn faded(
                 })?
                 .collect()
         })
-        .map_err(failed)?;
+        .map_err(store_error)?;
     rows.into_iter()
         .map(|(memory_ref, id, ended_at, row)| {
-            Ok(Faded {
+            Ok(EndedStatement {
                 ended_at: Timestamp(ended_at),
                 row: RowCursor(0, row),
                 memory_ref: MemoryRef::parse(&memory_ref).ok_or(MALFORMED)?,
@@ -499,7 +500,7 @@ pub(super) fn faded(
 /// Translates an error that the schema raised into one of the store interface: a slot that was
 /// filled meanwhile is a conflict, a copy of a rule is the caller's error. The schema does not say
 /// which rule it is, so the rule is looked up.
-pub(super) fn refusal(
+pub(super) fn constraint_error(
     db: &Connection,
     batch: &Batch,
     error: &rusqlite::Error,

@@ -10,7 +10,7 @@ const BYTES_MAX: usize = 64;
 
 /// An ending and its replacement. Among the rules of a step, the first whose ending fits decides,
 /// even if the rest of the word is then too short for it.
-type Rule = (&'static str, &'static str);
+type SuffixRule = (&'static str, &'static str);
 
 /// Reduces a word to its stem, in place.
 pub(super) fn stem(word: &mut Vec<u8>) {
@@ -24,9 +24,9 @@ pub(super) fn stem(word: &mut Vec<u8>) {
     {
         replace(word, 1, b"i");
     }
-    apply(word, long_endings, 1);
-    apply(word, short_endings, 1);
-    apply(word, last_endings, 2);
+    apply_suffix_rule(word, long_endings, 1);
+    apply_suffix_rule(word, short_endings, 1);
+    apply_suffix_rule(word, last_endings, 2);
     drop_final(word);
 }
 
@@ -67,11 +67,16 @@ fn drop_past_or_gerund(word: &mut Vec<u8>) {
 
 /// Applies one of steps 2 to 4: the rules are looked up by the last letter but one, since a word
 /// would try too many endings otherwise.
-fn apply(word: &mut Vec<u8>, rules: fn(u8) -> &'static [Rule], measure_min: usize) {
+fn apply_suffix_rule(
+    word: &mut Vec<u8>,
+    rules: fn(u8) -> &'static [SuffixRule],
+    measure_min: usize,
+) {
     let [.., key, _] = word.as_slice() else {
         return;
     };
-    let fits = |(ending, _): &&Rule| word.len() > ending.len() && word.ends_with(ending.as_bytes());
+    let fits =
+        |(ending, _): &&SuffixRule| word.len() > ending.len() && word.ends_with(ending.as_bytes());
     let Some((ending, replacement)) = rules(*key).iter().find(fits) else {
         return;
     };
@@ -83,7 +88,7 @@ fn apply(word: &mut Vec<u8>, rules: fn(u8) -> &'static [Rule], measure_min: usiz
 }
 
 /// The rules of step 2, by the last letter but one.
-fn long_endings(key: u8) -> &'static [Rule] {
+fn long_endings(key: u8) -> &'static [SuffixRule] {
     match key {
         b'a' => &[("ational", "ate"), ("tional", "tion")],
         b'c' => &[("enci", "ence"), ("anci", "ance")],
@@ -109,7 +114,7 @@ fn long_endings(key: u8) -> &'static [Rule] {
 }
 
 /// The rules of step 3, by the last letter but one.
-fn short_endings(key: u8) -> &'static [Rule] {
+fn short_endings(key: u8) -> &'static [SuffixRule] {
     match key {
         b'a' => &[("ical", "ic")],
         b's' => &[("ness", "")],
@@ -122,7 +127,7 @@ fn short_endings(key: u8) -> &'static [Rule] {
 }
 
 /// The rules of step 4, by the last letter but one.
-fn last_endings(key: u8) -> &'static [Rule] {
+fn last_endings(key: u8) -> &'static [SuffixRule] {
     match key {
         b'a' => &[("al", "")],
         b'c' => &[("ance", ""), ("ence", "")],

@@ -3,7 +3,7 @@
 
 use remem_store_sql::{Location, SqliteStore};
 use remem_testkit::conformance;
-use remem_testkit::postgres::Database;
+use remem_testkit::postgres::TestDatabase;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sqlite_in_memory() {
@@ -20,14 +20,14 @@ async fn sqlite_files_with_eight_connections() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn postgres() {
-    let store = Database::fresh().await.open().await;
+    let store = TestDatabase::fresh().await.open().await;
     conformance::exercise(&store).await;
 }
 
 /// With a single connection, each transaction uses the session that the one before left behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn postgres_with_one_connection() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let store = remem_store_sql::PostgresStore::open(database.options(1))
         .await
         .unwrap();

@@ -9,18 +9,18 @@
 
 use crate::workshop;
 use remem_core::trgm::{Trigrams, is_guarded};
-use remem_core::{Actor, Batch, Closing, Draft, Facets, Scope, Timestamp, Typology};
+use remem_core::{Actor, Batch, ClosingReason, Draft, Facets, Scope, Timestamp, Typology};
 use remem_store::{Filter, Page, Probe, ReadAt, Store};
 use remem_store_sql::{Location, SqliteStore};
 use remem_testkit::conformance::{NOON, admit, draft, id, in_session, scope};
-use remem_testkit::postgres::Database;
+use remem_testkit::postgres::TestDatabase;
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// Writes a tenant with an entry of every kind that the statements below are about.
-async fn furnish(store: &dyn Store) {
+async fn populate(store: &dyn Store) {
     let s = scope("a", "m");
     let batch = || Batch::new(s.tenant.clone(), NOON);
     let put = |name: &str, draft: Draft| batch().put(id(name), admit(&s, draft, NOON));
@@ -33,7 +33,7 @@ async fn furnish(store: &dyn Store) {
         },
         ..draft("an answer")
     };
-    let rule = batch().rule(
+    let rule = batch().set_rule(
         workshop::world("w1"),
         workshop::rule_id("r1"),
         Some(workshop::rule_text(workshop::RULES[0])),
@@ -56,14 +56,14 @@ async fn furnish(store: &dyn Store) {
                 ..draft("loose text")
             },
         ),
-        batch().link(s.memory_ref.clone(), id("linked"), "act".into(), "1".into()),
+        batch().link_action(s.memory_ref.clone(), id("linked"), "act".into(), "1".into()),
         put("fact", slotted(Typology::Semantic, Some(NOON))),
         put("old way", slotted(Typology::Procedural, None)),
         batch()
             .close(
                 s.memory_ref.clone(),
                 id("old way"),
-                Closing::Outdated,
+                ClosingReason::ReplacedNow,
                 Some(id("new way")),
             )
             .put(
@@ -79,7 +79,7 @@ async fn furnish(store: &dyn Store) {
         store.commit(batch).await.unwrap();
     }
     for user in workshop::USERS {
-        let own = scope("a", &format!("~{user}/m")).acting(workshop::user(user));
+        let own = scope("a", &format!("~{user}/m")).with_actor(workshop::user(user));
         let slotted = Draft {
             facets: Facets {
                 slot: Some("q".into()),
@@ -87,16 +87,16 @@ async fn furnish(store: &dyn Store) {
             },
             ..draft("the needle of one's own")
         };
-        let batch =
-            Batch::new(own.tenant.clone(), NOON).by(remem_core::PrincipalId::parse(user).unwrap());
+        let batch = Batch::new(own.tenant.clone(), NOON)
+            .with_principal(remem_core::PrincipalId::parse(user).unwrap());
         let batch = batch
             .put(id("answer"), admit(&own, slotted, NOON))
             .put(id("unsigned"), admit(&own, draft("a needle"), NOON));
         let batch = batch
             .put(id("mine"), admit(&own, draft("the needle"), NOON))
-            .sign(own.memory_ref.clone(), id("mine"), 1, vec![1]);
+            .store_signature(own.memory_ref.clone(), id("mine"), 1, vec![1]);
         store
-            .commit(batch.link(own.memory_ref.clone(), id("mine"), "act".into(), "1".into()))
+            .commit(batch.link_action(own.memory_ref.clone(), id("mine"), "act".into(), "1".into()))
             .await
             .unwrap();
     }
@@ -127,19 +127,23 @@ fn functions(db: &Connection, user: Option<&'static str>, calls: Arc<Mutex<u64>>
     let kept = calls.clone();
     db.create_scalar_function("trgm_least", 1, flags, move |given| {
         count(&kept);
-        Ok(*Trigrams::of(&given.get::<String>(0)?).sizes().start() as u64)
+        Ok(*Trigrams::of(&given.get::<String>(0)?)
+            .restating_sizes()
+            .start() as u64)
     })
     .unwrap();
     let kept = calls.clone();
     db.create_scalar_function("trgm_most", 1, flags, move |given| {
         count(&kept);
-        Ok(*Trigrams::of(&given.get::<String>(0)?).sizes().end() as u64)
+        Ok(*Trigrams::of(&given.get::<String>(0)?)
+            .restating_sizes()
+            .end() as u64)
     })
     .unwrap();
     db.create_scalar_function("trgm_shadows", 2, flags, move |given| {
         count(&calls);
         Ok(Trigrams::of(&given.get::<String>(1)?)
-            .shadows(&Trigrams::from_bytes(&given.get::<Vec<u8>>(0)?).unwrap()))
+            .restates(&Trigrams::from_bytes(&given.get::<Vec<u8>>(0)?).unwrap()))
     })
     .unwrap();
 }
@@ -147,12 +151,12 @@ fn functions(db: &Connection, user: Option<&'static str>, calls: Arc<Mutex<u64>>
 async fn file() -> (tempfile::TempDir, SqliteStore) {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap();
-    furnish(&store).await;
+    populate(&store).await;
     (folder, store)
 }
 
 /// The result of a statement on a file, as text.
-fn said(db: &Connection, sql: &str) -> String {
+fn sqlite_result(db: &Connection, sql: &str) -> String {
     match db.execute(sql, []) {
         Ok(rows) => format!("{rows} rows"),
         Err(error) => error.to_string(),
@@ -161,7 +165,7 @@ fn said(db: &Connection, sql: &str) -> String {
 
 /// The result of a statement as the superuser, without policies and rights: only the tables' own
 /// constraints are left.
-async fn answer(client: &tokio_postgres::Client, sql: &str) -> String {
+async fn postgres_result(client: &tokio_postgres::Client, sql: &str) -> String {
     client
         .batch_execute("BEGIN; SET LOCAL app.tenant_id = 'a'; SET LOCAL app.user_id = '*'")
         .await
@@ -216,7 +220,7 @@ fn new_entry(postgres: bool, tier: &str, typology: &str, more: &[(&str, &str)]) 
 }
 
 /// Statements that both must refuse, with the code of PostgreSQL and the message of SQLite.
-fn refused(postgres: bool) -> Vec<(String, &'static str, &'static str)> {
+fn refused_statements(postgres: bool) -> Vec<(String, &'static str, &'static str)> {
     let new = |tier, typology, more: &[(&str, &str)]| new_entry(postgres, tier, typology, more);
     let noon = NOON.0.to_string();
     let near = format!("'{}'", workshop::RULES[0].to_uppercase());
@@ -377,7 +381,7 @@ fn refused(postgres: bool) -> Vec<(String, &'static str, &'static str)> {
 
 /// Statements that both must accept: the refusals above are about their values, not about all
 /// statements.
-fn taken(postgres: bool) -> Vec<String> {
+fn accepted_statements(postgres: bool) -> Vec<String> {
     let new = |tier, typology, more: &[(&str, &str)]| new_entry(postgres, tier, typology, more);
     let near = format!("'{}'", workshop::RULES[0].to_uppercase());
     let noon = NOON.0.to_string();
@@ -394,20 +398,20 @@ fn taken(postgres: bool) -> Vec<String> {
 
 #[tokio::test]
 async fn postgres_refuses_by_itself() {
-    let database = Database::fresh().await;
-    furnish(&database.open().await).await;
+    let database = TestDatabase::fresh().await;
+    populate(&database.open().await).await;
     let admin = database.admin().await;
-    for (sql, code, _) in refused(true) {
-        assert_eq!(answer(&admin, &sql).await, code, "{sql}");
+    for (sql, code, _) in refused_statements(true) {
+        assert_eq!(postgres_result(&admin, &sql).await, code, "{sql}");
     }
-    for sql in taken(true) {
-        assert_eq!(answer(&admin, &sql).await, "1 rows", "{sql}");
+    for sql in accepted_statements(true) {
+        assert_eq!(postgres_result(&admin, &sql).await, "1 rows", "{sql}");
     }
     // Only the superuser may rewrite links: the missing right protects them (see
     // tenant_isolation.rs).
     let app = database.app().await;
     assert_eq!(
-        answer(&app, "DELETE FROM remem.action_link").await,
+        postgres_result(&app, "DELETE FROM remem.action_link").await,
         "42501:"
     );
 }
@@ -418,15 +422,15 @@ async fn sqlite_refuses_by_itself() {
     let db = as_user(&folder.path().join("tenants/a.db"), Some("*"));
     let undone = |sql: &str| {
         db.execute_batch("BEGIN").unwrap();
-        let answer = said(&db, &sql.replace("remem.", ""));
+        let answer = sqlite_result(&db, &sql.replace("remem.", ""));
         db.execute_batch("ROLLBACK").unwrap();
         answer
     };
-    for (sql, _, word) in refused(false) {
+    for (sql, _, word) in refused_statements(false) {
         let answer = undone(&sql);
         assert!(answer.contains(word), "{sql}: {answer}");
     }
-    for sql in taken(false) {
+    for sql in accepted_statements(false) {
         assert_eq!(undone(&sql), "1 rows", "{sql}");
     }
     for sql in [
@@ -462,7 +466,7 @@ async fn sqlite_lets_nobody_write_anothers_rows() {
         let db = as_user(&path, user);
         for sql in [new.as_str(), memory, change] {
             db.execute_batch("BEGIN").unwrap();
-            let answer = said(&db, sql);
+            let answer = sqlite_result(&db, sql);
             db.execute_batch("ROLLBACK").unwrap();
             assert_eq!(answer == "1 rows", may, "{user:?} {sql}: {answer}");
             assert!(
@@ -494,7 +498,11 @@ async fn sqlite_lets_nobody_write_anothers_rows() {
             "23514:scope_owner_is_named",
         ),
     ] {
-        assert!(said(&db, sql).contains(word), "{sql}: {}", said(&db, sql));
+        assert!(
+            sqlite_result(&db, sql).contains(word),
+            "{sql}: {}",
+            sqlite_result(&db, sql)
+        );
     }
 }
 
@@ -509,9 +517,9 @@ async fn a_connection_without_the_hosts_functions_writes_no_entry() {
         "INSERT INTO scope (tenant_id, memory_ref) VALUES ('a', 'n')",
     ] {
         assert!(
-            said(&db, sql).contains("no such function"),
+            sqlite_result(&db, sql).contains("no such function"),
             "{sql}: {}",
-            said(&db, sql)
+            sqlite_result(&db, sql)
         );
     }
 }
@@ -575,7 +583,7 @@ async fn read_all(store: &dyn Store, s: &Scope) -> Vec<String> {
         );
         seen.extend((store.stats(s, &at).await.unwrap().entries > 0).then(|| "counted".to_owned()));
         let scopes = store
-            .scopes(&s.tenant, &s.actor, None, 99, &at)
+            .memories(&s.tenant, &s.actor, None, 99, &at)
             .await
             .unwrap();
         seen.extend(
@@ -587,7 +595,7 @@ async fn read_all(store: &dyn Store, s: &Scope) -> Vec<String> {
     }
     seen.extend(
         store
-            .slot(s, "q", 9)
+            .slot_history(s, "q", 9)
             .await
             .unwrap()
             .into_iter()
@@ -595,7 +603,7 @@ async fn read_all(store: &dyn Store, s: &Scope) -> Vec<String> {
     );
     seen.extend(
         store
-            .links(s, &id("mine"))
+            .actions_of_entry(s, &id("mine"))
             .await
             .unwrap()
             .into_iter()
@@ -603,7 +611,7 @@ async fn read_all(store: &dyn Store, s: &Scope) -> Vec<String> {
     );
     seen.extend(
         store
-            .retention(&s.tenant, &s.actor, Some(&s.memory_ref))
+            .retention_counts(&s.tenant, &s.actor, Some(&s.memory_ref))
             .await
             .unwrap()
             .into_iter()
@@ -611,7 +619,7 @@ async fn read_all(store: &dyn Store, s: &Scope) -> Vec<String> {
     );
     seen.extend(
         store
-            .unsigned(s, None, 9)
+            .entries_without_signature(s, None, 9)
             .await
             .unwrap()
             .into_iter()
@@ -653,16 +661,16 @@ async fn read_all(store: &dyn Store, s: &Scope) -> Vec<String> {
 async fn others_see_nothing(store: &dyn Store) {
     let own = scope("a", "~ada/m");
     for actor in [
-        Actor::Nobody,
+        Actor::NoUser,
         workshop::user("bob"),
         workshop::user("ad"),
         workshop::user("ADA"),
     ] {
-        let seen = read_all(store, &own.clone().acting(actor.clone())).await;
+        let seen = read_all(store, &own.clone().with_actor(actor.clone())).await;
         assert!(seen.is_empty(), "{actor:?} sees {seen:?}");
     }
     for actor in [Actor::Host, workshop::user("ada")] {
-        let seen = read_all(store, &own.clone().acting(actor.clone())).await;
+        let seen = read_all(store, &own.clone().with_actor(actor.clone())).await;
         assert!(seen.len() >= 20, "{actor:?} sees {seen:?}");
     }
 }
@@ -675,8 +683,8 @@ async fn inv_14_through_every_read_sqlite() {
 
 #[tokio::test]
 async fn inv_14_through_every_read_postgres() {
-    let store = Database::fresh().await.open().await;
-    furnish(&store).await;
+    let store = TestDatabase::fresh().await.open().await;
+    populate(&store).await;
     others_see_nothing(&store).await;
 }
 
@@ -705,7 +713,7 @@ async fn inv_36_only_statements_of_a_world_consult_the_rules_sqlite() {
         let before = *calls.lock().unwrap();
         db.execute_batch("BEGIN").unwrap();
         assert_eq!(
-            said(
+            sqlite_result(
                 &db,
                 &new_entry(false, "session", typology, &more(world)).replace("remem.", "")
             ),
@@ -718,8 +726,8 @@ async fn inv_36_only_statements_of_a_world_consult_the_rules_sqlite() {
 
 #[tokio::test]
 async fn inv_36_only_statements_of_a_world_consult_the_rules_postgres() {
-    let database = Database::fresh().await;
-    furnish(&database.open().await).await;
+    let database = TestDatabase::fresh().await;
+    populate(&database.open().await).await;
     let admin = database.admin().await;
     // Every read of the rules fails from now on.
     admin
@@ -742,7 +750,7 @@ async fn inv_36_only_statements_of_a_world_consult_the_rules_postgres() {
         ("semantic", "'w1'", "42883:"),
     ] {
         assert_eq!(
-            answer(&admin, &new_entry(true, "session", typology, &more(world))).await,
+            postgres_result(&admin, &new_entry(true, "session", typology, &more(world))).await,
             answered,
             "{typology} {world}"
         );

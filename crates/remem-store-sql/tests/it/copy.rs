@@ -11,18 +11,20 @@ use crate::workshop;
 use remem_core::event::{EntryRef, NodeEnded, RunEnded};
 use remem_core::{
     Actor, Admission, Batch, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Permission,
-    Policy, Precondition, PrincipalId, Reason, Record, RecordKind, Redactor, Revision, RunId,
-    Scope, Seq, ShapePolicy, Subject, TenantId, Ties, Timestamp, Trust,
+    Policy, Precondition, PrincipalId, Record, RecordKind, RecordLinks, Redactor, RetireReason,
+    Revision, RunId, Scope, Seq, ShapePolicy, Subject, TenantId, Timestamp, Trust,
 };
 use remem_store::{
-    Directory, EntryState, Filter, KeyRecord, Outcome, Page, Probe, ReadAt, Review, Store,
-    StoreError, Tenant, Tie, Work,
+    ChangeOutcome, Directory, DueWork, EntryState, Filter, KeyRecord, Page, Probe, ReadAt,
+    RecordLookup, Review, Store, StoreError, TenantRecord,
 };
-use remem_store_sql::copy::{CopyError, Options, Place, Progress, Step, TenantReport, copy};
+use remem_store_sql::copy::{
+    CopyError, CopyLocation, CopyOptions, CopyPhase, CopyProgress, TenantReport, copy,
+};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use remem_testkit::conformance::{admit, admit_by, id};
-use remem_testkit::postgres::Database;
-use remem_testkit::{Random, cases, wait_until_blocking};
+use remem_testkit::postgres::TestDatabase;
+use remem_testkit::{SeededRandom, cases, wait_until_blocking};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -64,38 +66,38 @@ fn tenants() -> Vec<TenantId> {
 }
 
 /// A host in a folder or in a database.
-enum Home {
+enum CopyHost {
     Folder(tempfile::TempDir),
-    Database(Database),
+    Database(TestDatabase),
 }
 
-impl Home {
+impl CopyHost {
     /// A folder with its own secret.
-    fn folder() -> Home {
-        let home = Home::new_folder();
+    fn folder() -> CopyHost {
+        let home = CopyHost::new_folder();
         std::fs::write(home.path().join("host.key"), [7; 32]).unwrap();
         home
     }
 
-    fn new_folder() -> Home {
-        Home::Folder(tempfile::tempdir().unwrap())
+    fn new_folder() -> CopyHost {
+        CopyHost::Folder(tempfile::tempdir().unwrap())
     }
 
-    async fn database() -> Home {
-        Home::Database(Database::fresh().await)
+    async fn database() -> CopyHost {
+        CopyHost::Database(TestDatabase::fresh().await)
     }
 
     fn path(&self) -> &Path {
         match self {
-            Home::Folder(folder) => folder.path(),
-            Home::Database(_) => panic!("not a folder"),
+            CopyHost::Folder(folder) => folder.path(),
+            CopyHost::Database(_) => panic!("not a folder"),
         }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> CopyLocation {
         match self {
-            Home::Folder(folder) => Place::Folder(folder.path().into()),
-            Home::Database(database) => Place::Database {
+            CopyHost::Folder(folder) => CopyLocation::Folder(folder.path().into()),
+            CopyHost::Database(database) => CopyLocation::Database {
                 options: Box::new(database.options(4)),
                 secret: None,
             },
@@ -105,23 +107,23 @@ impl Home {
     /// The records under review of the host.
     async fn review(&self) -> Arc<dyn Review> {
         match self {
-            Home::Folder(folder) => {
+            CopyHost::Folder(folder) => {
                 Arc::new(SqliteStore::open(Location::Folder(folder.path().into()), 2).unwrap())
             }
-            Home::Database(database) => Arc::new(database.open().await),
+            CopyHost::Database(database) => Arc::new(database.open().await),
         }
     }
 
     async fn open(&self) -> (Arc<dyn Store>, Arc<dyn Directory>) {
         match self {
-            Home::Folder(folder) => {
+            CopyHost::Folder(folder) => {
                 let location = Location::Folder(folder.path().into());
                 (
                     Arc::new(SqliteStore::open(location.clone(), 2).unwrap()),
                     Arc::new(SqliteDirectory::open(&location).unwrap()),
                 )
             }
-            Home::Database(database) => {
+            CopyHost::Database(database) => {
                 let store = database.open().await;
                 let directory = store.directory();
                 (Arc::new(store), Arc::new(directory))
@@ -130,16 +132,19 @@ impl Home {
     }
 }
 
-async fn copied(from: &Home, to: &Home) -> Result<Vec<TenantReport>, CopyError> {
-    copy(from.place(), to.place(), &Options::default(), &mut |_| {
-        ControlFlow::Continue(())
-    })
+async fn copy_all(from: &CopyHost, to: &CopyHost) -> Result<Vec<TenantReport>, CopyError> {
+    copy(
+        from.place(),
+        to.place(),
+        &CopyOptions::default(),
+        &mut |_| ControlFlow::Continue(()),
+    )
     .await
 }
 
 /// The random history of a host.
-struct World {
-    random: Random,
+struct HostHistory {
+    random: SeededRandom,
     now: i64,
     count: u64,
     /// Batches with an idempotency key.
@@ -150,10 +155,10 @@ struct World {
     refused: u64,
 }
 
-impl World {
-    fn new() -> World {
-        World {
-            random: Random::fresh(),
+impl HostHistory {
+    fn new() -> HostHistory {
+        HostHistory {
+            random: SeededRandom::fresh(),
             now: START,
             count: 0,
             repeatable: Vec::new(),
@@ -248,9 +253,9 @@ impl World {
                     .into_iter()
                     .map(|source| (scope.memory_ref.clone(), source))
                     .collect();
-                batch.put_from(id, admit(&scope, draft, at), sources)
+                batch.put_derived(id, admit(&scope, draft, at), sources)
             }
-            10..=13 => self.kin(batch, &scope),
+            10..=13 => self.lineage_changes(batch, &scope),
             6 => {
                 let id = if self.random.one_in(2) {
                     self.old_id()
@@ -283,10 +288,10 @@ impl World {
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,
-            scan: 1,
+            redaction_fingerprint: 1,
             now: at,
         };
-        let body = admission.record(
+        let body = admission.redact_record(
             serde_json::json!({"n": self.count, "z": "日本語"})
                 .as_object()
                 .cloned()
@@ -299,25 +304,25 @@ impl World {
             .one_in(2)
             .then(|| self.random.pick(&TOPICS).to_owned());
         match self.random.below(8) {
-            0 => batch.unset(RecordKind::Commitment, key, Precondition::None),
-            1 => batch.unset(RecordKind::Gate, key, Precondition::None),
-            2 => batch.set_tied(
+            0 => batch.delete_record(RecordKind::Commitment, key, Precondition::None),
+            1 => batch.delete_record(RecordKind::Gate, key, Precondition::None),
+            2 => batch.set_record_with_ties(
                 RecordKind::Gate,
                 key,
                 Precondition::None,
                 body,
-                Ties {
+                RecordLinks {
                     due,
-                    ..Ties::default()
+                    ..RecordLinks::default()
                 },
             ),
-            3 => batch.set(RecordKind::Proposal, key, Precondition::None, body),
-            4 => batch.set_tied(
-                RecordKind::Fire,
+            3 => batch.set_record(RecordKind::Proposal, key, Precondition::None, body),
+            4 => batch.set_record_with_ties(
+                RecordKind::Firing,
                 key,
                 Precondition::None,
                 body,
-                Ties {
+                RecordLinks {
                     due,
                     topic,
                     source: None,
@@ -330,13 +335,19 @@ impl World {
                     .entry(scope.clone())
                     .or_default()
                     .push(id.clone());
-                let ties = Ties {
+                let ties = RecordLinks {
                     due,
                     topic,
                     source: Some((scope.memory_ref.clone(), id.clone())),
                 };
                 let batch = batch.put(id, admit(scope, draft, at));
-                batch.set_tied(RecordKind::Commitment, key, Precondition::None, body, ties)
+                batch.set_record_with_ties(
+                    RecordKind::Commitment,
+                    key,
+                    Precondition::None,
+                    body,
+                    ties,
+                )
             }
         }
     }
@@ -354,15 +365,15 @@ impl World {
         }
     }
 
-    fn kin(&mut self, batch: Batch, scope: &Scope) -> Batch {
+    fn lineage_changes(&mut self, batch: Batch, scope: &Scope) -> Batch {
         let memory = scope.memory_ref.clone();
         let name = self.mate(scope);
         let other = self.mate(scope);
         match self.random.below(8) {
-            0..=2 => batch.retire(memory, name, Reason::Merged, other),
-            3 => batch.retire(memory, name, Reason::Superseded, other),
-            4 => batch.retire(memory, name, Reason::Compacted, other),
-            5 => batch.sign(memory, name, 1, vec![7; 16]),
+            0..=2 => batch.retire(memory, name, RetireReason::Merged, other),
+            3 => batch.retire(memory, name, RetireReason::Superseded, other),
+            4 => batch.retire(memory, name, RetireReason::Compacted, other),
+            5 => batch.store_signature(memory, name, 1, vec![7; 16]),
             _ => batch.forget(memory.clone(), name).revive(memory, other),
         }
     }
@@ -372,7 +383,7 @@ impl World {
         let mut batch = Batch::new(tenant.clone(), Timestamp(self.now));
         if self.random.one_in(3) {
             batch = batch
-                .by(PrincipalId::parse(self.random.pick(&["key_1", "ada"])).unwrap())
+                .with_principal(PrincipalId::parse(self.random.pick(&["key_1", "ada"])).unwrap())
                 .in_run(RunId::parse("run-7").unwrap());
         }
         for _ in 0..1 + self.random.below(5) {
@@ -430,17 +441,17 @@ impl World {
     async fn purge(&mut self, store: &dyn Store, tenant: &TenantId) {
         let at = Timestamp(self.now);
         let mut batch = Batch::new(tenant.clone(), at);
-        for (memory_ref, id) in store.expired(tenant, at, 100).await.unwrap() {
+        for (memory_ref, id) in store.expired_entries(tenant, at, 100).await.unwrap() {
             batch = batch.expire(memory_ref, id);
         }
-        for (memory_ref, id) in store.ended(tenant, 5).await.unwrap() {
+        for (memory_ref, id) in store.erasable_entries(tenant, 5).await.unwrap() {
             batch = batch.erase(memory_ref, id);
         }
         store.commit(batch).await.unwrap();
     }
 
     /// Writes tenants with keys and memory; fewer batches in the gate.
-    async fn fill(&mut self, home: &Home, batches: u64) {
+    async fn fill(&mut self, home: &CopyHost, batches: u64) {
         let full = u32::try_from(batches).unwrap();
         let batches = u64::from(cases((full / 3).max(5), full));
         let (store, directory) = home.open().await;
@@ -451,7 +462,7 @@ impl World {
                 ShapePolicy::Redact
             };
             directory
-                .put_tenant(&Tenant {
+                .put_tenant(&TenantRecord {
                     id: tenant.clone(),
                     created_at: Timestamp(START + n as i64),
                     shapes,
@@ -470,7 +481,7 @@ impl World {
 }
 
 fn blake3(count: u64, now: i64) -> Vec<u8> {
-    let mut seed = Random::new(count.rotate_left(32) ^ now.cast_unsigned());
+    let mut seed = SeededRandom::new(count.rotate_left(32) ^ now.cast_unsigned());
     (0..32).map(|_| seed.below(256) as u8).collect()
 }
 
@@ -491,8 +502,8 @@ fn key(tenant: &TenantId, number: u8) -> KeyRecord {
 }
 
 /// The relations of the last entries of each memory.
-async fn view_kin(
-    home: &Home,
+async fn view_lineage(
+    home: &CopyHost,
     tenant: &TenantId,
     known: &HashMap<Scope, Vec<EntryId>>,
 ) -> Vec<String> {
@@ -501,7 +512,10 @@ async fn view_kin(
     for number in 0..SUBJECTS {
         seen.push(format!(
             "{:?}",
-            store.trace(tenant, &subject(number as u8)).await.unwrap()
+            store
+                .trace_subject(tenant, &subject(number as u8))
+                .await
+                .unwrap()
         ));
     }
     let mut own: Vec<_> = known
@@ -522,7 +536,7 @@ async fn view_kin(
 
 /// The users' views of their own memories and of the tenant's.
 async fn view_workshop(
-    home: &Home,
+    home: &CopyHost,
     tenant: &TenantId,
     known: &HashMap<Scope, Vec<EntryId>>,
     at: Timestamp,
@@ -545,39 +559,44 @@ async fn view_workshop(
     workshop::view(home.open().await.0.as_ref(), tenant, &memories, &names, at).await
 }
 
-fn told_of(records: Vec<Record>) -> String {
+fn format_records(records: Vec<Record>) -> String {
     let one = |r: &Record| {
         format!(
             "{:?} {} {} {:?} {:?} {:?}",
-            r.kind, r.key, r.version, r.at, r.ties, r.body
+            r.kind, r.key, r.version, r.at, r.links, r.body
         )
     };
     records.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
 /// Records by each way to find them, and records under review.
-async fn view_ties(home: &Home, tenant: &TenantId) -> Vec<String> {
+async fn view_ties(home: &CopyHost, tenant: &TenantId) -> Vec<String> {
     let (store, _) = home.open().await;
     let review = home.review().await;
     let mut seen = Vec::new();
-    for kind in [RecordKind::Commitment, RecordKind::Fire] {
-        seen.push(told_of(
+    for kind in [RecordKind::Commitment, RecordKind::Firing] {
+        seen.push(format_records(
             store.records(tenant, kind, "", None, 1_000).await.unwrap(),
         ));
         let until = Timestamp(START + DUE as i64 / 2);
-        seen.push(told_of(
+        seen.push(format_records(
             store
-                .tied(tenant, kind, &Tie::Due { until, after: None }, 1_000)
+                .records_by(
+                    tenant,
+                    kind,
+                    &RecordLookup::Due { until, after: None },
+                    1_000,
+                )
                 .await
                 .unwrap(),
         ));
         for topic in TOPICS {
-            seen.push(told_of(
+            seen.push(format_records(
                 store
-                    .tied(
+                    .records_by(
                         tenant,
                         kind,
-                        &Tie::Topic {
+                        &RecordLookup::Topic {
                             topic: topic.to_owned(),
                             after: None,
                         },
@@ -589,22 +608,22 @@ async fn view_ties(home: &Home, tenant: &TenantId) -> Vec<String> {
         }
     }
     for kind in [RecordKind::Gate, RecordKind::Proposal] {
-        seen.push(told_of(
+        seen.push(format_records(
             review
-                .inert_list(tenant, kind, "", None, 1_000)
+                .review_records(tenant, kind, "", None, 1_000)
                 .await
                 .unwrap(),
         ));
-        seen.push(told_of(
+        seen.push(format_records(
             review
-                .inert_due(tenant, kind, Timestamp(START + DUE as i64 / 2), 1_000)
+                .due_review_records(tenant, kind, Timestamp(START + DUE as i64 / 2), 1_000)
                 .await
                 .unwrap(),
         ));
     }
     for after in (0..=DUE).step_by(10) {
         let due = store
-            .due(Work::Records, Timestamp(START + after as i64))
+            .tenants_with_work(DueWork::Records, Timestamp(START + after as i64))
             .await
             .unwrap();
         seen.push(format!("due after {after}: {}", due.contains(tenant)));
@@ -614,7 +633,7 @@ async fn view_ties(home: &Home, tenant: &TenantId) -> Vec<String> {
 
 /// Everything that a tenant can see, as text.
 async fn view(
-    home: &Home,
+    home: &CopyHost,
     tenant: &TenantId,
     at: Timestamp,
     snapshots: &[Revision],
@@ -632,7 +651,7 @@ async fn view(
         format!(
             "{:?}",
             store
-                .expired(tenant, at, 1_000_000)
+                .expired_entries(tenant, at, 1_000_000)
                 .await
                 .unwrap()
                 .into_iter()
@@ -649,7 +668,7 @@ async fn view(
         ));
     }
     let ended: std::collections::BTreeSet<_> = store
-        .ended(tenant, 1_000_000)
+        .erasable_entries(tenant, 1_000_000)
         .await
         .unwrap()
         .into_iter()
@@ -657,7 +676,7 @@ async fn view(
     assert!(
         ended.is_empty()
             || store
-                .due(remem_store::Work::Purge, at)
+                .tenants_with_work(remem_store::DueWork::Purge, at)
                 .await
                 .unwrap()
                 .contains(tenant),
@@ -680,7 +699,7 @@ async fn view(
     }));
     for moment in &moments {
         let scopes = store
-            .scopes(tenant, &Actor::Host, None, 1_000, moment)
+            .memories(tenant, &Actor::Host, None, 1_000, moment)
             .await
             .unwrap();
         seen.push(format!("{scopes:?}"));
@@ -766,7 +785,7 @@ fn assert_same(left: &[String], right: &[String]) {
 }
 
 /// Compares two hosts for every tenant, and the results of a repeated request.
-async fn compare(world: &mut World, left: &Home, right: &Home, scores: bool) {
+async fn compare(world: &mut HostHistory, left: &CopyHost, right: &CopyHost, scores: bool) {
     let at = Timestamp(world.now);
     let some: Vec<Revision> = (0..2)
         .map(|_| world.snapshots[world.random.below(world.snapshots.len() as u64) as usize])
@@ -777,8 +796,8 @@ async fn compare(world: &mut World, left: &Home, right: &Home, scores: bool) {
             &view(right, &tenant, at, &some, scores).await,
         );
         assert_same(
-            &view_kin(left, &tenant, &world.known).await,
-            &view_kin(right, &tenant, &world.known).await,
+            &view_lineage(left, &tenant, &world.known).await,
+            &view_lineage(right, &tenant, &world.known).await,
         );
         assert_same(
             &view_ties(left, &tenant).await,
@@ -815,7 +834,7 @@ fn assert_verified(reports: &[TenantReport]) {
     for report in reports {
         assert!(
             report.verified
-                && !report.moved
+                && !report.source_changed
                 && report.hash.len() == 32
                 && report.entries > 0
                 && report.events > 0,
@@ -826,17 +845,17 @@ fn assert_verified(reports: &[TenantReport]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn there_and_back_and_on() {
-    let mut world = World::new();
-    let a = Home::folder();
-    let b = Home::database().await;
-    let c = Home::new_folder();
-    let d = Home::database().await;
+    let mut world = HostHistory::new();
+    let a = CopyHost::folder();
+    let b = CopyHost::database().await;
+    let c = CopyHost::new_folder();
+    let d = CopyHost::database().await;
     world.fill(&a, 70).await;
-    let first = copied(&a, &b).await.unwrap();
+    let first = copy_all(&a, &b).await.unwrap();
     assert_verified(&first);
     compare(&mut world, &a, &b, false).await;
     assert_eq!(
-        copied(&a, &b).await.unwrap(),
+        copy_all(&a, &b).await.unwrap(),
         first,
         "a second copy finds everything there"
     );
@@ -845,7 +864,7 @@ async fn there_and_back_and_on() {
     for tenant in tenants() {
         world.write(store.as_ref(), &tenant, 30).await;
     }
-    let second = copied(&b, &c).await.unwrap();
+    let second = copy_all(&b, &c).await.unwrap();
     assert_verified(&second);
     assert_ne!(first, second);
     compare(&mut world, &b, &c, false).await;
@@ -870,11 +889,11 @@ async fn there_and_back_and_on() {
         .set_key_trust(&tenant(TENANTS[0]), &lowered, Trust::Model, &all)
         .await
         .unwrap();
-    let third = copied(&b, &c).await.unwrap();
+    let third = copy_all(&b, &c).await.unwrap();
     assert_verified(&third);
     compare(&mut world, &b, &c, false).await;
     // And into another database: every host has the same hash.
-    assert_eq!(copied(&c, &d).await.unwrap(), third);
+    assert_eq!(copy_all(&c, &d).await.unwrap(), third);
     compare(&mut world, &c, &d, false).await;
     let (store, _) = d.open().await;
     for tenant in tenants() {
@@ -885,24 +904,24 @@ async fn there_and_back_and_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn between_folders_even_scores_stay() {
-    let mut world = World::new();
-    let a = Home::folder();
-    let b = Home::new_folder();
+    let mut world = HostHistory::new();
+    let a = CopyHost::folder();
+    let b = CopyHost::new_folder();
     world.fill(&a, 100).await;
-    assert_verified(&copied(&a, &b).await.unwrap());
+    assert_verified(&copy_all(&a, &b).await.unwrap());
     compare(&mut world, &a, &b, true).await;
 }
 
 /// A page is bounded by its bytes, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_texts_make_small_pages() {
-    let a = Home::folder();
-    let b = Home::database().await;
-    let c = Home::new_folder();
+    let a = CopyHost::folder();
+    let b = CopyHost::database().await;
+    let c = CopyHost::new_folder();
     let big = tenant("big");
     let (store, directory) = a.open().await;
     directory
-        .put_tenant(&Tenant {
+        .put_tenant(&TenantRecord {
             id: big.clone(),
             created_at: Timestamp(START),
             shapes: ShapePolicy::Off,
@@ -925,13 +944,18 @@ async fn large_texts_make_small_pages() {
     }
     for (from, to) in [(&a, &b), (&b, &c)] {
         let mut seen = Vec::new();
-        let mut watch = |p: &Progress| {
+        let mut watch = |p: &CopyProgress| {
             seen.push(p.entries.0);
             ControlFlow::Continue(())
         };
-        let reports = copy(from.place(), to.place(), &Options::default(), &mut watch)
-            .await
-            .unwrap();
+        let reports = copy(
+            from.place(),
+            to.place(),
+            &CopyOptions::default(),
+            &mut watch,
+        )
+        .await
+        .unwrap();
         assert!(reports[0].verified && reports[0].entries == 200);
         let largest = seen
             .windows(2)
@@ -943,13 +967,13 @@ async fn large_texts_make_small_pages() {
 
 /// The rows that a tenant's runs leave: their own logs, facts that a replay repeats, reads, entries
 /// that they removed and that are not erased yet.
-struct Runs<'a> {
+struct RunScenario<'a> {
     store: &'a dyn Store,
     scope: Scope,
     at: Timestamp,
 }
 
-impl Runs<'_> {
+impl RunScenario<'_> {
     fn batch(&self, run: &str) -> Batch {
         Batch::new(self.scope.tenant.clone(), self.at).in_run(RunId::parse(run).unwrap())
     }
@@ -964,7 +988,7 @@ impl Runs<'_> {
         with(&Admission {
             policy: &policy,
             redactor: &redactor,
-            scan,
+            redaction_fingerprint: scan,
             now: self.at,
         })
     }
@@ -986,7 +1010,11 @@ impl Runs<'_> {
     /// The number of this memory's entries that can be erased. Others of the tenant may have some
     /// left from before.
     async fn ended(&self) -> usize {
-        let ended = self.store.ended(&self.scope.tenant, 1_000).await.unwrap();
+        let ended = self
+            .store
+            .erasable_entries(&self.scope.tenant, 1_000)
+            .await
+            .unwrap();
         ended
             .iter()
             .filter(|(memory_ref, _)| *memory_ref == self.scope.memory_ref)
@@ -995,7 +1023,7 @@ impl Runs<'_> {
 
     /// A run that opens a snapshot, writes, reads and deletes, beside another; then a replay of it.
     /// Both have ended.
-    async fn happen(&self) {
+    async fn populate(&self) {
         let names = [
             "kept", "same", "changed", "turned", "gone", "gone too", "wiped", "given up",
         ];
@@ -1008,8 +1036,10 @@ impl Runs<'_> {
             batch.put(id(name), admit(&self.scope, draft, self.at))
         });
         self.commit(all).await;
-        let read = self.admission(1, |admission| admission.record(serde_json::Map::new()));
-        let batch = self.batch("run-7").hold().set(
+        let read = self.admission(1, |admission| {
+            admission.redact_record(serde_json::Map::new())
+        });
+        let batch = self.batch("run-7").hold_snapshot().set_record(
             RecordKind::RunRead,
             "run-7/000.001".into(),
             Precondition::None,
@@ -1019,7 +1049,7 @@ impl Runs<'_> {
             node_id: "n".into(),
         })))
         .await;
-        self.commit(self.batch("run-8").hold()).await;
+        self.commit(self.batch("run-8").hold_snapshot()).await;
         let delete =
             |batch: Batch, name: &str| batch.delete(self.scope.memory_ref.clone(), id(name));
         self.commit(delete(delete(self.batch("run-7"), "gone"), "wiped"))
@@ -1032,8 +1062,8 @@ impl Runs<'_> {
         let entry = EntryRef::new(&self.scope.memory_ref, &id("gone"));
         let replay = self
             .batch("run-8")
-            .repeat(EventBody::Deleted(entry), Timestamp(START - 5));
-        let replay = replay.set(
+            .emit_replayed(EventBody::Deleted(entry), Timestamp(START - 5));
+        let replay = replay.set_record(
             RecordKind::RunRead,
             "run-8/000.001".into(),
             Precondition::None,
@@ -1041,20 +1071,20 @@ impl Runs<'_> {
         );
         self.commit(
             replay
-                .repeat(
+                .emit_replayed(
                     EventBody::RunCompleted(RunEnded { duration_ms: 5 }),
                     Timestamp(START - 4),
                 )
-                .release(),
+                .release_snapshot(),
         )
         .await;
-        self.commit(self.batch("run-7").release()).await;
+        self.commit(self.batch("run-7").release_snapshot()).await;
         assert_eq!(self.ended().await, 3, "taken away, not erased");
     }
 
     /// Changes between two copies: texts scanned with other rules, rules that come and go, text
     /// that is erased.
-    async fn go_on(&self) {
+    async fn change_after_copy(&self) {
         self.rewrite("same", "falcon text of same", 2).await;
         self.rewrite("changed", "another text of changed", 2).await;
         self.rewrite("turned", "the secret was in turned", 2).await;
@@ -1072,31 +1102,31 @@ impl Runs<'_> {
     }
 }
 
-async fn copied_with_runs(from: Home, to: Home) {
-    let mut world = World::new();
+async fn copy_with_runs(from: CopyHost, to: CopyHost) {
+    let mut world = HostHistory::new();
     world.fill(&from, 10).await;
     let (store, _) = from.open().await;
     let at = Timestamp(world.now);
     let stories = tenants()
         .into_iter()
         .map(|tenant| Scope::new(tenant, MemoryRef::parse("runs").unwrap()));
-    let stories: Vec<Runs<'_>> = stories
-        .map(|scope| Runs {
+    let stories: Vec<RunScenario<'_>> = stories
+        .map(|scope| RunScenario {
             store: store.as_ref(),
             scope,
             at,
         })
         .collect();
     for story in &stories {
-        story.happen().await;
+        story.populate().await;
     }
-    assert_verified(&copied(&from, &to).await.unwrap());
+    assert_verified(&copy_all(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
     for story in &stories {
-        story.go_on().await;
+        story.change_after_copy().await;
     }
     half(&from, &to).await;
-    assert_verified(&copied(&from, &to).await.unwrap());
+    assert_verified(&copy_all(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
     // The purge pass finds its work at the target.
     let (there, _) = to.open().await;
@@ -1105,12 +1135,12 @@ async fn copied_with_runs(from: Home, to: Home) {
         .erase(acme.scope.memory_ref.clone(), id("gone too"));
     assert_eq!(
         there.commit(erase).await.unwrap().outcomes,
-        [remem_store::Outcome::Removed]
+        [remem_store::ChangeOutcome::Removed]
     );
     there.verify(&acme.scope.tenant).await.unwrap();
     // A run that is under way prevents the copy of its tenant.
-    acme.commit(acme.batch("run-9").hold()).await;
-    let error = copied(&from, &Home::new_folder()).await.unwrap_err();
+    acme.commit(acme.batch("run-9").hold_snapshot()).await;
+    let error = copy_all(&from, &CopyHost::new_folder()).await.unwrap_err();
     assert!(
         matches!(&error, CopyError::OpenRuns(whose) if whose == &acme.scope.tenant),
         "{error}"
@@ -1121,31 +1151,31 @@ async fn copied_with_runs(from: Home, to: Home) {
             .contains("runs of tenant acme are under way"),
         "{error}"
     );
-    acme.commit(acme.batch("run-9").release()).await;
-    copied(&from, &Home::new_folder()).await.unwrap();
+    acme.commit(acme.batch("run-9").release_snapshot()).await;
+    copy_all(&from, &CopyHost::new_folder()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_are_copied_into_a_database() {
-    copied_with_runs(Home::folder(), Home::database().await).await;
+    copy_with_runs(CopyHost::folder(), CopyHost::database().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_are_copied_into_files() {
-    let seed = Home::folder();
-    let middle = Home::database().await;
+    let seed = CopyHost::folder();
+    let middle = CopyHost::database().await;
     seed.open().await;
-    copied(&seed, &middle).await.unwrap(); // carries the secret
-    copied_with_runs(middle, Home::new_folder()).await;
+    copy_all(&seed, &middle).await.unwrap(); // carries the secret
+    copy_with_runs(middle, CopyHost::new_folder()).await;
 }
 
 /// Every way in which an entry replaces another, and the changes between two copies.
-struct Kin<'a> {
+struct LineageScenario<'a> {
     store: &'a dyn Store,
     scope: Scope,
 }
 
-impl Kin<'_> {
+impl LineageScenario<'_> {
     fn batch(&self) -> Batch {
         Batch::new(self.scope.tenant.clone(), Timestamp(START))
     }
@@ -1161,7 +1191,7 @@ impl Kin<'_> {
             .iter()
             .map(|source| (self.scope.memory_ref.clone(), id(source)))
             .collect();
-        let batch = self.batch().put_from(
+        let batch = self.batch().put_derived(
             id(name),
             admit(&self.scope, draft, Timestamp(START)),
             sources,
@@ -1169,13 +1199,13 @@ impl Kin<'_> {
         self.store.commit(batch).await.unwrap();
     }
 
-    async fn retire(&self, name: &str, reason: Reason, by: &str) {
+    async fn retire(&self, name: &str, reason: RetireReason, by: &str) {
         let batch = self
             .batch()
             .retire(self.scope.memory_ref.clone(), id(name), reason, id(by));
         assert_eq!(
             self.store.commit(batch).await.unwrap().outcomes,
-            [Outcome::Removed],
+            [ChangeOutcome::Removed],
             "{name} {by}"
         );
     }
@@ -1184,13 +1214,13 @@ impl Kin<'_> {
         let batch = self.batch().forget(self.scope.memory_ref.clone(), id(name));
         assert_eq!(
             self.store.commit(batch).await.unwrap().outcomes,
-            [Outcome::Removed],
+            [ChangeOutcome::Removed],
             "{name}"
         );
     }
 
     /// The entry that replaces others is sometimes older than they, sometimes newer.
-    async fn happen(&self) {
+    async fn populate(&self) {
         for name in [
             "old", "a", "b", "c", "d", "told", "spare", "deleted", "guest",
         ] {
@@ -1198,10 +1228,10 @@ impl Kin<'_> {
         }
         self.put("gist", &[], &["a", "told"]).await;
         self.put("about both", &[1, 2], &["gist"]).await;
-        self.retire("a", Reason::Merged, "b").await;
-        self.retire("d", Reason::Merged, "c").await;
-        self.retire("old", Reason::Superseded, "b").await;
-        self.retire("told", Reason::Compacted, "gist").await;
+        self.retire("a", RetireReason::Merged, "b").await;
+        self.retire("d", RetireReason::Merged, "c").await;
+        self.retire("old", RetireReason::Superseded, "b").await;
+        self.retire("told", RetireReason::Compacted, "gist").await;
         self.forget("spare").await;
         self.store
             .commit(
@@ -1214,7 +1244,7 @@ impl Kin<'_> {
 
     /// Merged entries come back and are merged into others, superseded ones are deleted, subjects
     /// are forgotten.
-    async fn go_on(&self) {
+    async fn change_after_copy(&self) {
         let memory = || self.scope.memory_ref.clone();
         let outcomes = self
             .store
@@ -1226,9 +1256,9 @@ impl Kin<'_> {
             .await
             .unwrap()
             .outcomes;
-        assert_eq!(outcomes, [Outcome::Removed, Outcome::Done]);
-        self.retire("a", Reason::Merged, "c").await;
-        self.retire("gist", Reason::Superseded, "guest").await;
+        assert_eq!(outcomes, [ChangeOutcome::Removed, ChangeOutcome::Done]);
+        self.retire("a", RetireReason::Merged, "c").await;
+        self.retire("gist", RetireReason::Superseded, "guest").await;
         self.forget("about both").await;
         let draft = Draft {
             content: "falcon redacted".to_owned(),
@@ -1243,7 +1273,7 @@ impl Kin<'_> {
 
     async fn sign(&self, names: &[&str]) {
         let batch = names.iter().fold(self.batch(), |batch, name| {
-            batch.sign(self.scope.memory_ref.clone(), id(name), 1, vec![7; 16])
+            batch.store_signature(self.scope.memory_ref.clone(), id(name), 1, vec![7; 16])
         });
         self.store.commit(batch).await.unwrap();
     }
@@ -1259,16 +1289,16 @@ impl Kin<'_> {
     }
 }
 
-async fn copied_with_kin(from: Home, to: Home) {
-    let mut world = World::new();
+async fn copy_with_lineage(from: CopyHost, to: CopyHost) {
+    let mut world = HostHistory::new();
     world.fill(&from, 10).await;
     let (here, _) = from.open().await;
     let scope = Scope::new(tenant(TENANTS[0]), MemoryRef::parse("kin").unwrap());
-    let source = Kin {
+    let source = LineageScenario {
         store: here.as_ref(),
         scope: scope.clone(),
     };
-    source.happen().await;
+    source.populate().await;
     source.sign(&["b", "c"]).await;
     let names = [
         "old",
@@ -1284,16 +1314,16 @@ async fn copied_with_kin(from: Home, to: Home) {
         "about both",
     ];
     world.known.insert(scope.clone(), names.map(id).to_vec());
-    assert_verified(&copied(&from, &to).await.unwrap());
+    assert_verified(&copy_all(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
     let (there, _) = to.open().await;
-    let target = Kin {
+    let target = LineageScenario {
         store: there.as_ref(),
         scope: scope.clone(),
     };
     assert_eq!(
         target.state("a").await,
-        (EntryState::Retired(Reason::Merged), Some(id("b")), 1)
+        (EntryState::Retired(RetireReason::Merged), Some(id("b")), 1)
     );
     assert_eq!(
         (target.state("b").await.2, target.state("c").await.2),
@@ -1304,13 +1334,13 @@ async fn copied_with_kin(from: Home, to: Home) {
         "they are computed anew"
     );
     target.sign(&["guest"]).await;
-    source.go_on().await;
+    source.change_after_copy().await;
     half(&from, &to).await;
-    assert_verified(&copied(&from, &to).await.unwrap());
+    assert_verified(&copy_all(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
     assert_eq!(
         target.state("a").await,
-        (EntryState::Retired(Reason::Merged), Some(id("c")), 1)
+        (EntryState::Retired(RetireReason::Merged), Some(id("c")), 1)
     );
     assert_eq!(
         (target.state("old").await.0, target.state("c").await.2),
@@ -1318,7 +1348,7 @@ async fn copied_with_kin(from: Home, to: Home) {
     );
     assert!(
         there
-            .trace(&scope.tenant, &subject(2))
+            .trace_subject(&scope.tenant, &subject(2))
             .await
             .unwrap()
             .entries
@@ -1335,7 +1365,7 @@ async fn copied_with_kin(from: Home, to: Home) {
         .await
         .unwrap();
     let ended: std::collections::BTreeSet<_> = there
-        .ended(&scope.tenant, 99)
+        .erasable_entries(&scope.tenant, 99)
         .await
         .unwrap()
         .into_iter()
@@ -1351,28 +1381,28 @@ async fn copied_with_kin(from: Home, to: Home) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kin_is_copied_into_a_database() {
-    copied_with_kin(Home::folder(), Home::database().await).await;
+    copy_with_lineage(CopyHost::folder(), CopyHost::database().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kin_is_copied_into_files() {
-    let seed = Home::folder();
-    let middle = Home::database().await;
+    let seed = CopyHost::folder();
+    let middle = CopyHost::database().await;
     seed.open().await;
-    copied(&seed, &middle).await.unwrap(); // carries the secret
-    copied_with_kin(middle, Home::new_folder()).await;
+    copy_all(&seed, &middle).await.unwrap(); // carries the secret
+    copy_with_lineage(middle, CopyHost::new_folder()).await;
 }
 
 /// Stops at every point in turn; the source changes in between.
-async fn interrupted(from: Home, to: Home) {
-    let mut world = World::new();
+async fn copy_with_interruptions(from: CopyHost, to: CopyHost) {
+    let mut world = HostHistory::new();
     world.fill(&from, 40).await;
     let (store, _) = from.open().await;
     world.write(store.as_ref(), &tenant(TENANTS[0]), 280).await; // more than a page
     let mut stops = 0;
     for round in 0.. {
         let mut left = world.random.below(1 + 2 * round);
-        let mut stop = |_: &Progress| {
+        let mut stop = |_: &CopyProgress| {
             left = left.wrapping_sub(1);
             if left == u64::MAX {
                 ControlFlow::Break(())
@@ -1380,7 +1410,7 @@ async fn interrupted(from: Home, to: Home) {
                 ControlFlow::Continue(())
             }
         };
-        match copy(from.place(), to.place(), &Options::default(), &mut stop).await {
+        match copy(from.place(), to.place(), &CopyOptions::default(), &mut stop).await {
             Ok(reports) => {
                 assert_verified(&reports);
                 break;
@@ -1394,32 +1424,32 @@ async fn interrupted(from: Home, to: Home) {
         }
     }
     assert!(stops > 5, "{stops}");
-    copied(&from, &to).await.unwrap();
+    copy_all(&from, &to).await.unwrap();
     compare(&mut world, &from, &to, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_copy_into_a_database_goes_on() {
-    interrupted(Home::folder(), Home::database().await).await;
+    copy_with_interruptions(CopyHost::folder(), CopyHost::database().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_copy_into_files_goes_on() {
-    let seed = Home::folder();
-    let middle = Home::database().await;
+    let seed = CopyHost::folder();
+    let middle = CopyHost::database().await;
     seed.open().await;
-    copied(&seed, &middle).await.unwrap(); // carries the secret
-    interrupted(middle, Home::new_folder()).await;
+    copy_all(&seed, &middle).await.unwrap(); // carries the secret
+    copy_with_interruptions(middle, CopyHost::new_folder()).await;
 }
 
 /// A copy that stops when the first entries are copied, before the clock is.
-async fn half(from: &Home, to: &Home) {
+async fn half(from: &CopyHost, to: &CopyHost) {
     stopped(from, to, |_| true).await;
 }
 
 /// A copy that stops at the first entries of the tenant that `at` selects.
-async fn stopped(from: &Home, to: &Home, at: impl Fn(&TenantId) -> bool + Send + Sync) {
-    let mut stop = |p: &Progress| {
+async fn stopped(from: &CopyHost, to: &CopyHost, at: impl Fn(&TenantId) -> bool + Send + Sync) {
+    let mut stop = |p: &CopyProgress| {
         if at(&p.tenant) && p.entries.0 > 0 {
             ControlFlow::Break(())
         } else {
@@ -1427,16 +1457,16 @@ async fn stopped(from: &Home, to: &Home, at: impl Fn(&TenantId) -> bool + Send +
         }
     };
     assert!(matches!(
-        copy(from.place(), to.place(), &Options::default(), &mut stop).await,
+        copy(from.place(), to.place(), &CopyOptions::default(), &mut stop).await,
         Err(CopyError::Stopped)
     ));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_half_copied_tenant_is_not_served_and_cannot_be_written_to() {
-    for to in [Home::new_folder(), Home::database().await] {
-        let mut world = World::new();
-        let from = Home::folder();
+    for to in [CopyHost::new_folder(), CopyHost::database().await] {
+        let mut world = HostHistory::new();
+        let from = CopyHost::folder();
         world.fill(&from, 40).await;
         half(&from, &to).await;
         let (store, directory) = to.open().await;
@@ -1444,7 +1474,7 @@ async fn a_half_copied_tenant_is_not_served_and_cannot_be_written_to() {
         assert_eq!(directory.find_key(&[1; 32]).await.unwrap(), None);
         let first = tenants().into_iter().min().unwrap();
         assert_eq!(store.head(&first).await.unwrap().seq, Seq(0));
-        let scope = world.scope(&first, &Actor::Nobody);
+        let scope = world.scope(&first, &Actor::NoUser);
         let batch = Batch::new(first.clone(), Timestamp(world.now)).put(
             id("new"),
             admit(
@@ -1458,7 +1488,7 @@ async fn a_half_copied_tenant_is_not_served_and_cannot_be_written_to() {
         );
         assert!(store.commit(batch).await.is_err());
         drop(store);
-        assert_verified(&copied(&from, &to).await.unwrap());
+        assert_verified(&copy_all(&from, &to).await.unwrap());
         compare(&mut world, &from, &to, false).await;
     }
 }
@@ -1467,9 +1497,9 @@ async fn a_half_copied_tenant_is_not_served_and_cannot_be_written_to() {
 /// are later ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_source_that_moves_is_copied_at_one_instant() {
-    let mut world = World::new();
-    let from = Home::folder();
-    let to = Home::database().await;
+    let mut world = HostHistory::new();
+    let from = CopyHost::folder();
+    let to = CopyHost::database().await;
     world.fill(&from, 80).await;
     let (store, _) = from.open().await;
     let done = Arc::new(AtomicBool::new(false));
@@ -1484,8 +1514,8 @@ async fn a_source_that_moves_is_copied_at_one_instant() {
         }
         world
     });
-    let mut pace = |p: &Progress| {
-        if p.step == Step::Checking {
+    let mut pace = |p: &CopyProgress| {
+        if p.phase == CopyPhase::Checking {
             let before = written.load(Ordering::SeqCst);
             wait_until_blocking("the writer goes on", || {
                 written.load(Ordering::SeqCst) > before + 10
@@ -1493,28 +1523,28 @@ async fn a_source_that_moves_is_copied_at_one_instant() {
         }
         ControlFlow::Continue(())
     };
-    let reports = copy(from.place(), to.place(), &Options::default(), &mut pace)
+    let reports = copy(from.place(), to.place(), &CopyOptions::default(), &mut pace)
         .await
         .unwrap();
     done.store(true, Ordering::SeqCst);
     let mut world = writing.await.unwrap();
     assert!(written.load(Ordering::SeqCst) > 10);
     assert!(
-        reports.iter().all(|r| r.verified) && reports.iter().any(|r| r.moved),
+        reports.iter().all(|r| r.verified) && reports.iter().any(|r| r.source_changed),
         "{reports:?}"
     );
-    assert_verified(&copied(&from, &to).await.unwrap());
+    assert_verified(&copy_all(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
 }
 
 /// Idempotency records that the source has deleted since are deleted at the target.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forgotten_records_do_not_come_between() {
-    let mut world = World::new();
-    let a = Home::folder();
-    let b = Home::database().await;
+    let mut world = HostHistory::new();
+    let a = CopyHost::folder();
+    let b = CopyHost::database().await;
     world.fill(&a, 40).await;
-    let first = copied(&a, &b).await.unwrap();
+    let first = copy_all(&a, &b).await.unwrap();
     let (store, _) = a.open().await;
     for before in [START + (world.now - START) / 2, i64::MAX] {
         for tenant in tenants() {
@@ -1523,14 +1553,14 @@ async fn forgotten_records_do_not_come_between() {
                 .await
                 .unwrap();
         }
-        let again = copied(&a, &b).await.unwrap();
+        let again = copy_all(&a, &b).await.unwrap();
         assert_verified(&again);
         assert_ne!(first, again);
     }
 }
 
-async fn refusal(from: Place, to: Place) -> String {
-    let error = copy(from, to, &Options::default(), &mut |_| {
+async fn refusal(from: CopyLocation, to: CopyLocation) -> String {
+    let error = copy(from, to, &CopyOptions::default(), &mut |_| {
         ControlFlow::Continue(())
     })
     .await
@@ -1546,32 +1576,32 @@ async fn refusal(from: Place, to: Place) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn places_that_do_not_fit_are_refused() {
-    let mut world = World::new();
-    let a = Home::folder();
-    let b = Home::database().await;
+    let mut world = HostHistory::new();
+    let a = CopyHost::folder();
+    let b = CopyHost::database().await;
     world.fill(&a, 20).await;
-    let nowhere = Place::Folder(a.path().join("nowhere"));
+    let nowhere = CopyLocation::Folder(a.path().join("nowhere"));
     assert!(
         refusal(nowhere, b.place())
             .await
             .contains("host.db not found")
     );
-    let empty = Home::Database(Database {
+    let empty = CopyHost::Database(TestDatabase {
         app_url: String::new(),
-        ..Database::empty().await
+        ..TestDatabase::empty().await
     });
-    let Home::Database(unprepared) = &empty else {
+    let CopyHost::Database(unprepared) = &empty else {
         unreachable!()
     };
-    let open = |d: &Database| {
+    let open = |d: &TestDatabase| {
         let mut options = d.options(2);
-        options.target = remem_store_sql::postgres::Target::parse(&d.admin_url).unwrap();
-        Place::Database {
+        options.target = remem_store_sql::postgres::PostgresTarget::parse(&d.admin_url).unwrap();
+        CopyLocation::Database {
             options: Box::new(options),
             secret: None,
         }
     };
-    let unprepared = Database {
+    let unprepared = TestDatabase {
         app_url: unprepared.admin_url.clone(),
         name: unprepared.name.clone(),
         admin_url: unprepared.admin_url.clone(),
@@ -1587,17 +1617,17 @@ async fn places_that_do_not_fit_are_refused() {
             .contains("the source cannot be used: this database is not prepared")
     );
     assert!(
-        refusal(a.place(), Place::Folder(a.path().join(".")))
+        refusal(a.place(), CopyLocation::Folder(a.path().join(".")))
             .await
             .contains("the same place")
     );
-    copied(&a, &b).await.unwrap();
+    copy_all(&a, &b).await.unwrap();
     assert!(
         refusal(b.place(), b.place())
             .await
             .contains("the same place")
     );
-    let only = Options {
+    let only = CopyOptions {
         tenant: Some(tenant("nobody")),
         dry_run: false,
     };
@@ -1611,11 +1641,11 @@ async fn places_that_do_not_fit_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_history_is_refused() {
-    for to in [Home::new_folder(), Home::database().await] {
-        let mut world = World::new();
-        let from = Home::folder();
+    for to in [CopyHost::new_folder(), CopyHost::database().await] {
+        let mut world = HostHistory::new();
+        let from = CopyHost::folder();
         world.fill(&from, 10).await;
-        copied(&from, &to).await.unwrap();
+        copy_all(&from, &to).await.unwrap();
         let (store, _) = to.open().await;
         let globex = tenant("Globex");
         world.write(store.as_ref(), &globex, 20).await;
@@ -1633,10 +1663,10 @@ async fn another_history_is_refused() {
             "{text}"
         );
         // A source that was never written to.
-        let other = Home::folder();
+        let other = CopyHost::folder();
         let (_, directory) = other.open().await;
         directory
-            .put_tenant(&Tenant {
+            .put_tenant(&TenantRecord {
                 id: globex,
                 created_at: Timestamp(0),
                 shapes: ShapePolicy::Off,
@@ -1653,21 +1683,21 @@ async fn another_history_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_secret_is_refused() {
-    let mut world = World::new();
-    let a = Home::folder();
+    let mut world = HostHistory::new();
+    let a = CopyHost::folder();
     world.fill(&a, 5).await;
-    for to in [Home::new_folder(), Home::database().await] {
-        let other = Home::new_folder();
+    for to in [CopyHost::new_folder(), CopyHost::database().await] {
+        let other = CopyHost::new_folder();
         std::fs::write(other.path().join("host.key"), [8; 32]).unwrap();
         let (_, directory) = other.open().await;
-        copied(&other, &to).await.unwrap(); // carries the other secret, and nothing else
+        copy_all(&other, &to).await.unwrap(); // carries the other secret, and nothing else
         let text = refusal(a.place(), to.place()).await;
         assert!(
             text.contains("another host secret, on which no key depends"),
             "{text}"
         );
         directory
-            .put_tenant(&Tenant {
+            .put_tenant(&TenantRecord {
                 id: tenant("x"),
                 created_at: Timestamp(0),
                 shapes: ShapePolicy::Off,
@@ -1675,7 +1705,7 @@ async fn another_secret_is_refused() {
             .await
             .unwrap();
         directory.add_key(&key(&tenant("x"), 1)).await.unwrap();
-        copied(&other, &to).await.unwrap();
+        copy_all(&other, &to).await.unwrap();
         let text = refusal(a.place(), to.place()).await;
         assert!(
             text.contains("a host with another secret and holds its keys"),
@@ -1684,20 +1714,20 @@ async fn another_secret_is_refused() {
     }
     std::fs::remove_file(a.path().join("host.key")).unwrap();
     assert!(
-        refusal(a.place(), Home::database().await.place())
+        refusal(a.place(), CopyHost::database().await.place())
             .await
             .contains("the source has no host secret")
     );
     // A secret that is stored outside the database.
-    let b = Database::fresh().await;
+    let b = TestDatabase::fresh().await;
     let secret = Some([7; 32]);
     std::fs::write(a.path().join("host.key"), [7; 32]).unwrap();
-    let outside = || Place::Database {
+    let outside = || CopyLocation::Database {
         options: Box::new(b.options(4)),
         secret,
     };
     assert_verified(
-        &copy(a.place(), outside(), &Options::default(), &mut |_| {
+        &copy(a.place(), outside(), &CopyOptions::default(), &mut |_| {
             ControlFlow::Continue(())
         })
         .await
@@ -1712,11 +1742,11 @@ async fn another_secret_is_refused() {
     assert!(rows.is_empty());
     assert!(
         refusal(
-            Place::Database {
+            CopyLocation::Database {
                 options: Box::new(b.options(4)),
                 secret: None
             },
-            Home::new_folder().place()
+            CopyHost::new_folder().place()
         )
         .await
         .contains("no host secret")
@@ -1724,8 +1754,8 @@ async fn another_secret_is_refused() {
     assert_verified(
         &copy(
             outside(),
-            Home::new_folder().place(),
-            &Options::default(),
+            CopyHost::new_folder().place(),
+            &CopyOptions::default(),
             &mut |_| ControlFlow::Continue(()),
         )
         .await
@@ -1736,12 +1766,12 @@ async fn another_secret_is_refused() {
 /// An entry that the log reports and that cannot be read must not be left out silently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_are_lost_are_told() {
-    let mut world = World::new();
-    let a = Home::folder();
-    let b = Home::database().await;
+    let mut world = HostHistory::new();
+    let a = CopyHost::folder();
+    let b = CopyHost::database().await;
     world.fill(&a, 10).await;
-    copied(&a, &b).await.unwrap();
-    let Home::Database(database) = &b else {
+    copy_all(&a, &b).await.unwrap();
+    let CopyHost::Database(database) = &b else {
         unreachable!()
     };
     let sql = "BEGIN; ALTER TABLE remem.entry DISABLE TRIGGER b_no_hard_delete; ALTER TABLE remem.entry DISABLE TRIGGER ALL;
@@ -1749,7 +1779,7 @@ async fn rows_that_are_lost_are_told() {
                  WHERE tenant_id = 'acme' LIMIT 1);
                ALTER TABLE remem.entry ENABLE TRIGGER ALL; COMMIT";
     database.admin().await.batch_execute(sql).await.unwrap();
-    let text = refusal(b.place(), Home::new_folder().place()).await;
+    let text = refusal(b.place(), CopyHost::new_folder().place()).await;
     assert!(
         text.contains("tenant acme") && text.contains("would not be whole"),
         "{text}"
@@ -1790,9 +1820,9 @@ async fn a_difference_is_told() {
             "contents of rows differ",
         ),
     ] {
-        let mut world = World::new();
-        let a = Home::folder();
-        let b = Home::database().await;
+        let mut world = HostHistory::new();
+        let a = CopyHost::folder();
+        let b = CopyHost::database().await;
         world.fill(&a, 10).await;
         let (store, _) = a.open().await;
         let scope = Scope::new(tenant("acme"), MemoryRef::parse("told").unwrap());
@@ -1800,22 +1830,22 @@ async fn a_difference_is_told() {
             id("told of"),
             admit(&scope, workshop::claim("x", "-"), Timestamp(world.now)),
         );
-        let batch = batch.link(
+        let batch = batch.link_action(
             scope.memory_ref.clone(),
             id("told of"),
             "act".into(),
             "told".into(),
         );
         store
-            .commit(batch.rule(
+            .commit(batch.set_rule(
                 workshop::world("w3"),
                 workshop::rule_id("kept"),
                 Some(workshop::rule_text("a rule")),
             ))
             .await
             .unwrap();
-        copied(&a, &b).await.unwrap();
-        let Home::Database(database) = &b else {
+        copy_all(&a, &b).await.unwrap();
+        let CopyHost::Database(database) = &b else {
             unreachable!()
         };
         assert_eq!(
@@ -1833,11 +1863,11 @@ async fn a_difference_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dry_run_counts_and_writes_nothing() {
-    let mut world = World::new();
-    let a = Home::folder();
-    let b = Home::database().await;
+    let mut world = HostHistory::new();
+    let a = CopyHost::folder();
+    let b = CopyHost::database().await;
     world.fill(&a, 10).await;
-    let options = Options {
+    let options = CopyOptions {
         tenant: None,
         dry_run: true,
     };
@@ -1851,7 +1881,7 @@ async fn a_dry_run_counts_and_writes_nothing() {
             .iter()
             .all(|r| r.entries > 0 && !r.verified && r.hash.is_empty())
     );
-    let Home::Database(database) = &b else {
+    let CopyHost::Database(database) = &b else {
         unreachable!()
     };
     for table in ["tenant", "event", "entry", "host_secret", "tenant_clock"] {
@@ -1866,7 +1896,7 @@ async fn a_dry_run_counts_and_writes_nothing() {
     let nowhere = a.path().join("not/there");
     let same = copy(
         a.place(),
-        Place::Folder(nowhere.clone()),
+        CopyLocation::Folder(nowhere.clone()),
         &options,
         &mut |_| ControlFlow::Continue(()),
     )
@@ -1874,7 +1904,7 @@ async fn a_dry_run_counts_and_writes_nothing() {
     .unwrap();
     assert_eq!(same, counted);
     assert!(!nowhere.exists());
-    let one = Options {
+    let one = CopyOptions {
         tenant: Some(tenant("Globex")),
         dry_run: false,
     };
@@ -1893,12 +1923,12 @@ async fn a_dry_run_counts_and_writes_nothing() {
 /// The rules, windows and successors that are hard to copy: entries that are older than a rule that
 /// the target has already, a window that comes back to where another one was, and a replacement
 /// that is final.
-struct Workshop<'a> {
+struct WorkshopScenario<'a> {
     store: &'a dyn Store,
     scope: Scope,
 }
 
-impl Workshop<'_> {
+impl WorkshopScenario<'_> {
     fn batch(&self) -> Batch {
         Batch::new(self.scope.tenant.clone(), Timestamp(START + 1_000_000))
     }
@@ -1931,14 +1961,14 @@ impl Workshop<'_> {
     }
 
     fn rule(&self, body: Option<&str>) -> Batch {
-        self.batch().rule(
+        self.batch().set_rule(
             workshop::world("w9"),
             workshop::rule_id("r1"),
             body.map(workshop::rule_text),
         )
     }
 
-    async fn happen(&self) {
+    async fn populate(&self) {
         use remem_core::Typology::{Procedural, Semantic};
         let memory = || self.scope.memory_ref.clone();
         self.commit(self.put(
@@ -1960,7 +1990,7 @@ impl Workshop<'_> {
         .await;
         self.commit(
             self.batch()
-                .retire(memory(), id("first"), Reason::Merged, id("stays")),
+                .retire(memory(), id("first"), RetireReason::Merged, id("stays")),
         )
         .await;
         self.commit(self.put(self.batch(), "second", "it is blue", Semantic, Some("q")))
@@ -1970,21 +2000,21 @@ impl Workshop<'_> {
         let next = self.batch().close(
             memory(),
             id("old way"),
-            remem_core::Closing::Outdated,
+            remem_core::ClosingReason::ReplacedNow,
             Some(id("new way")),
         );
         self.commit(self.put(next, "new way", "by script", Procedural, Some("how")))
             .await;
         self.commit(
             self.batch()
-                .link(memory(), id("old way"), "audit".into(), "1".into())
-                .link(memory(), id("before the rule"), "told".into(), "1".into())
-                .link(memory(), id("before the rule"), "told".into(), "2".into()),
+                .link_action(memory(), id("old way"), "audit".into(), "1".into())
+                .link_action(memory(), id("before the rule"), "told".into(), "1".into())
+                .link_action(memory(), id("before the rule"), "told".into(), "2".into()),
         )
         .await;
     }
 
-    async fn go_on(&self) {
+    async fn change_after_copy(&self) {
         let memory = || self.scope.memory_ref.clone();
         self.commit(self.rule(None)).await;
         self.commit(self.put(
@@ -2021,25 +2051,25 @@ impl Workshop<'_> {
         .await;
         self.commit(
             self.batch()
-                .link(memory(), id("old way"), "audit".into(), "2".into()),
+                .link_action(memory(), id("old way"), "audit".into(), "2".into()),
         )
         .await;
     }
 }
 
-async fn copied_with_workshop(from: Home, to: Home) {
-    let mut world = World::new();
+async fn copy_with_workshop(from: CopyHost, to: CopyHost) {
+    let mut world = HostHistory::new();
     world.fill(&from, 5).await;
     let (here, _) = from.open().await;
     let scope = Scope::new(
         tenant(TENANTS[0]),
         MemoryRef::parse("~ada/workshop").unwrap(),
     );
-    let source = Workshop {
+    let source = WorkshopScenario {
         store: here.as_ref(),
         scope: scope.clone(),
     };
-    source.happen().await;
+    source.populate().await;
     world.now = START + 1_000_000;
     let names = [
         "before the rule",
@@ -2051,7 +2081,7 @@ async fn copied_with_workshop(from: Home, to: Home) {
         "between rules",
     ];
     world.known.insert(scope.clone(), names.map(id).to_vec());
-    assert_verified(&copied(&from, &to).await.unwrap());
+    assert_verified(&copy_all(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
     let (there, _) = to.open().await;
     let rules = async || {
@@ -2067,9 +2097,9 @@ async fn copied_with_workshop(from: Home, to: Home) {
         1,
         "without anything new the rules stay, however early the copy stops"
     );
-    source.go_on().await;
+    source.change_after_copy().await;
     stopped(&from, &to, |name| *name == scope.tenant).await;
-    let target = Workshop {
+    let target = WorkshopScenario {
         store: there.as_ref(),
         scope: scope.clone(),
     };
@@ -2084,20 +2114,24 @@ async fn copied_with_workshop(from: Home, to: Home) {
         there.commit(unguarded).await.is_err(),
         "whether or not its rules are there, nothing is written meanwhile"
     );
-    assert_verified(&copied(&from, &to).await.unwrap());
+    assert_verified(&copy_all(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
     assert_eq!(rules().await, 1);
-    let linked = there.linked(&scope.tenant, None, 99).await.unwrap();
-    let words = |linked: &remem_store::Linked| linked.actions.len();
+    let linked = there
+        .entries_with_actions(&scope.tenant, None, 99)
+        .await
+        .unwrap();
+    let words = |linked: &remem_store::EntryActions| linked.actions.len();
     let erased_links = linked.iter().filter(|linked| linked.is_erased);
     assert_eq!(erased_links.clone().map(words).sum::<usize>(), 2);
-    let said = |linked: &remem_store::Linked| linked.actions.iter().all(|a| a.action.is_empty());
+    let said =
+        |linked: &remem_store::EntryActions| linked.actions.iter().all(|a| a.action.is_empty());
     assert!(
         erased_links.clone().all(said),
         "what was forgotten left its links"
     );
     let answers = there
-        .slot(&scope.clone().as_host(), "how", 9)
+        .slot_history(&scope.clone().as_host(), "how", 9)
         .await
         .unwrap();
     let old = answers
@@ -2139,14 +2173,14 @@ async fn copied_with_workshop(from: Home, to: Home) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workshop_is_copied_into_a_database() {
-    copied_with_workshop(Home::folder(), Home::database().await).await;
+    copy_with_workshop(CopyHost::folder(), CopyHost::database().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workshop_is_copied_into_files() {
-    let seed = Home::folder();
-    let middle = Home::database().await;
+    let seed = CopyHost::folder();
+    let middle = CopyHost::database().await;
     seed.open().await;
-    copied(&seed, &middle).await.unwrap(); // carries the secret
-    copied_with_workshop(middle, Home::new_folder()).await;
+    copy_all(&seed, &middle).await.unwrap(); // carries the secret
+    copy_with_workshop(middle, CopyHost::new_folder()).await;
 }

@@ -7,17 +7,18 @@ use futures_util::future::join_all;
 use remem_core::event::{NodeEnded, RunEnded};
 use remem_core::{
     Actor, Admission, Admitted, Batch, Cause, Change, Draft, Embedding, EntryId, EventBody,
-    Idempotency, MemoryRef, ModelId, Origin, Policy, Precondition, PrincipalId, Reason, Record,
-    RecordBody, RecordKind, Redactor, Revision, RunId, Scope, Seq, Subject, TenantId, Ties,
-    Timestamp,
+    Idempotency, MemoryRef, ModelId, Origin, Policy, Precondition, PrincipalId, Record, RecordBody,
+    RecordKind, RecordLinks, Redactor, RetireReason, Revision, RunId, Scope, Seq, Subject,
+    TenantId, Timestamp,
 };
 use remem_store::{
-    Candidate, Filter, Found, Page, Position, Probe, ReadAt, Review, Store, StoreError, Tie, Work,
+    CandidateSet, DueWork, Filter, ListPosition, Page, Probe, ReadAt, RecordLookup, Review,
+    SearchCandidate, Store, StoreError,
 };
 use remem_store_sql::{Location, PostgresStore, SqliteStore};
 use remem_testkit::conformance::{admit, admit_by, id};
-use remem_testkit::postgres::Database;
-use remem_testkit::{Random, cases, fresh_seed, given_seed};
+use remem_testkit::postgres::TestDatabase;
+use remem_testkit::{SeededRandom, cases, fresh_seed, given_seed};
 use std::collections::{BTreeSet, HashMap};
 
 const START: i64 = 1_700_000_000_000;
@@ -27,7 +28,7 @@ const GUARDED: usize = 100;
 const MEMORIES: [&str; 4] = ["m", "m/2", "日本", "~ada/m"];
 const SUBJECTS: u64 = 4;
 /// Kinds of records with a due time, topic or source, and their topics.
-const TIED: [RecordKind; 2] = [RecordKind::Commitment, RecordKind::Fire];
+const TIED: [RecordKind; 2] = [RecordKind::Commitment, RecordKind::Firing];
 const TOPICS: [&str; 3] = ["rain", "snow", "Ü"];
 /// Records are due at instants below this.
 const DUE: u64 = 60;
@@ -49,8 +50,8 @@ const WORDS: [&str; 14] = [
     "émigré",
 ];
 
-struct World {
-    random: Random,
+struct Workload {
+    random: SeededRandom,
     now: i64,
     count: u64,
     /// Revisions at which a run may have begun, though no snapshot is open.
@@ -68,7 +69,7 @@ fn run_id(name: &str) -> RunId {
     RunId::parse(name).unwrap()
 }
 
-impl World {
+impl Workload {
     fn scope(&mut self) -> Scope {
         let tenant = self.random.pick(&self.tenants);
         Scope::new(
@@ -191,7 +192,7 @@ impl World {
             .random
             .pick(&[Some("key_1"), Some("key_1"), Some("ada"), None])
         {
-            batch = batch.by(PrincipalId::parse(user).unwrap());
+            batch = batch.with_principal(PrincipalId::parse(user).unwrap());
         }
         if self.random.below(2) == 0 {
             batch = batch.in_run(run_id(self.random.pick(&RUNS)));
@@ -209,7 +210,7 @@ impl World {
             }));
         }
         if self.random.below(8) == 0 {
-            batch = batch.expect(
+            batch = batch.expect_entry(
                 scope.memory_ref.clone(),
                 self.name(),
                 Revision(1 + self.random.below(self.count + 1)),
@@ -235,7 +236,7 @@ impl World {
         match self.random.below(66) {
             54..=65 => self.workshop(batch, scope),
             44..=53 => self.tie(batch, scope),
-            24..=43 => self.kin(batch, scope),
+            24..=43 => self.lineage_changes(batch, scope),
             0..=2 => batch.delete(scope.memory_ref.clone(), self.name()),
             3 => batch.expire(scope.memory_ref.clone(), self.name()),
             4..=5 => {
@@ -261,12 +262,12 @@ impl World {
             }
             9 => batch.erase(scope.memory_ref.clone(), self.name()),
             10 => batch.emit(self.fact()),
-            11 => batch.repeat(
+            11 => batch.emit_replayed(
                 self.fact(),
                 Timestamp(self.now - self.random.below(1_000) as i64),
             ),
-            12..=13 if batch.run().is_some() => batch.hold(),
-            14 => batch.release(),
+            12..=13 if batch.run().is_some() => batch.hold_snapshot(),
+            14 => batch.release_snapshot(),
             15 => {
                 let (batch, name) = self.put(batch, scope);
                 let batch = self.rewrite(batch, scope, &name);
@@ -300,16 +301,16 @@ impl World {
     fn retire(&mut self, batch: Batch, scope: &Scope, by: EntryId) -> Batch {
         let name = self.mate(scope);
         let reason = self.random.pick(&[
-            Reason::Merged,
-            Reason::Merged,
-            Reason::Superseded,
-            Reason::Compacted,
+            RetireReason::Merged,
+            RetireReason::Merged,
+            RetireReason::Superseded,
+            RetireReason::Compacted,
         ]);
         batch.retire(scope.memory_ref.clone(), name, reason, by)
     }
 
     /// Adds replacements of entries, alone and in the orders in which passes make them.
-    fn kin(&mut self, batch: Batch, scope: &Scope) -> Batch {
+    fn lineage_changes(&mut self, batch: Batch, scope: &Scope) -> Batch {
         let memory = || scope.memory_ref.clone();
         let name = self.mate(scope);
         match self.random.below(14) {
@@ -326,7 +327,7 @@ impl World {
             9 => batch.erase(memory(), name),
             10..=11 => {
                 let signature = vec![self.random.below(256) as u8; 3];
-                batch.sign(memory(), name, self.random.below(9), signature)
+                batch.store_signature(memory(), name, self.random.below(9), signature)
             }
             _ => {
                 let (batch, gist) = self.put(batch, scope);
@@ -349,33 +350,33 @@ impl World {
         let due = (self.random.below(4) > 0).then(|| Timestamp(self.random.below(DUE) as i64));
         let body = self.body();
         match self.random.below(12) {
-            0 => batch.unset(kind, key, precondition),
-            1 => batch.unset(RecordKind::Gate, key, Precondition::None),
-            2..=3 => batch.set_tied(
+            0 => batch.delete_record(kind, key, precondition),
+            1 => batch.delete_record(RecordKind::Gate, key, Precondition::None),
+            2..=3 => batch.set_record_with_ties(
                 RecordKind::Gate,
                 key,
                 precondition,
                 body,
-                Ties {
+                RecordLinks {
                     due,
-                    ..Ties::default()
+                    ..RecordLinks::default()
                 },
             ),
             4..=8 => {
                 let (batch, new) = self.put(batch, scope);
-                let ties = Ties {
+                let ties = RecordLinks {
                     due,
                     topic: self.topic(),
                     source: Some((scope.memory_ref.clone(), new)),
                 };
-                batch.set_tied(kind, key, precondition, body, ties)
+                batch.set_record_with_ties(kind, key, precondition, body, ties)
             }
-            9..=10 => batch.set_tied(
+            9..=10 => batch.set_record_with_ties(
                 kind,
                 key,
                 precondition,
                 body,
-                Ties {
+                RecordLinks {
                     due,
                     topic: self.topic(),
                     source: None,
@@ -387,12 +388,12 @@ impl World {
                     scope.tenant.clone(),
                     MemoryRef::parse(self.random.pick(&MEMORIES)).unwrap(),
                 );
-                let ties = Ties {
+                let ties = RecordLinks {
                     due,
                     topic: self.topic(),
                     source: Some((from.memory_ref.clone(), self.mate(&from))),
                 };
-                batch.set_tied(kind, key, precondition, body, ties)
+                batch.set_record_with_ties(kind, key, precondition, body, ties)
             }
         }
     }
@@ -407,10 +408,10 @@ impl World {
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,
-            scan: 1,
+            redaction_fingerprint: 1,
             now: Timestamp(self.now),
         };
-        admission.record(
+        admission.redact_record(
             serde_json::json!({"n": self.random.below(100), "text": self.text()})
                 .as_object()
                 .cloned()
@@ -441,7 +442,7 @@ impl World {
             agent: None,
         };
         let batch = if self.random.below(2) == 0 {
-            batch.put_by(name.clone(), admitted, cause)
+            batch.put_caused_by(name.clone(), admitted, cause)
         } else {
             let other = Scope::new(
                 scope.tenant.clone(),
@@ -449,7 +450,7 @@ impl World {
             );
             let sources = [scope.clone(), other, scope.clone()]
                 .map(|from| (from.memory_ref.clone(), self.mate(&from)));
-            batch.put_from(name.clone(), admitted, sources.to_vec())
+            batch.put_derived(name.clone(), admitted, sources.to_vec())
         };
         self.known
             .entry(scope.clone())
@@ -505,7 +506,7 @@ impl World {
 
 /// The parts of a result that a caller can distinguish. Texts of errors may differ, their kinds may
 /// not.
-fn told<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> String {
+fn format_result<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> String {
     match answer {
         Ok(value) => format!("{value:?}"),
         // If a batch has several reasons to be refused, the store chooses which one it reports.
@@ -518,14 +519,14 @@ fn told<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> String {
     }
 }
 
-async fn view(store: &dyn Store, world: &World) -> Vec<String> {
+async fn view(store: &dyn Store, world: &Workload) -> Vec<String> {
     let mut view = Vec::new();
     let now = Timestamp(world.now);
     for tenant in &world.tenants {
         view.extend(view_log(store, tenant).await);
-        view.push(told(
+        view.push(format_result(
             store
-                .expired(tenant, now.plus_ms(25), 100)
+                .expired_entries(tenant, now.plus_ms(25), 100)
                 .await
                 .map(BTreeSet::from_iter),
         ));
@@ -554,14 +555,16 @@ async fn view(store: &dyn Store, world: &World) -> Vec<String> {
                 own_runs: Vec::new(),
             });
         }
-        view.push(told(Ok(held)));
+        view.push(format_result(Ok(held)));
         view.extend(view_work(store, tenant, now).await);
-        view.extend(view_kin(store, tenant, world).await);
+        view.extend(view_lineage(store, tenant, world).await);
         view.extend(view_ties(store, tenant, world).await);
         view.extend(view_workshop(store, tenant, world).await);
         for at in &moments {
-            for actor in [Actor::Nobody, Actor::Host, workshop::user("ada")] {
-                view.push(told(store.scopes(tenant, &actor, None, 100, at).await));
+            for actor in [Actor::NoUser, Actor::Host, workshop::user("ada")] {
+                view.push(format_result(
+                    store.memories(tenant, &actor, None, 100, at).await,
+                ));
             }
             for memory in MEMORIES {
                 let scope = Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap()).as_host();
@@ -572,7 +575,7 @@ async fn view(store: &dyn Store, world: &World) -> Vec<String> {
     view
 }
 
-async fn view_workshop(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<String> {
+async fn view_workshop(store: &dyn Store, tenant: &TenantId, world: &Workload) -> Vec<String> {
     let memories =
         MEMORIES.map(|memory| Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap()));
     let names = memories.iter().flat_map(|scope| {
@@ -597,8 +600,8 @@ async fn view_workshop(store: &dyn Store, tenant: &TenantId, world: &World) -> V
 
 async fn view_log(store: &dyn Store, tenant: &TenantId) -> Vec<String> {
     let mut view = vec![
-        told(store.head(tenant).await),
-        told(store.events(tenant, Seq(0), 10_000).await),
+        format_result(store.head(tenant).await),
+        format_result(store.events(tenant, Seq(0), 10_000).await),
     ];
     for run in RUNS {
         let events = store
@@ -614,8 +617,10 @@ async fn view_log(store: &dyn Store, tenant: &TenantId) -> Vec<String> {
             (0..events.len() as u64).collect::<Vec<_>>(),
             "{run} has no gap"
         );
-        view.push(told(Ok(events)));
-        view.push(told(store.run_events(tenant, &run_id(run), 3, 2).await));
+        view.push(format_result(Ok(events)));
+        view.push(format_result(
+            store.run_events(tenant, &run_id(run), 3, 2).await,
+        ));
     }
     view
 }
@@ -623,23 +628,34 @@ async fn view_log(store: &dyn Store, tenant: &TenantId) -> Vec<String> {
 /// The work that passes would find. Cursors are specific to a store, so the entries behind them are
 /// compared as a set.
 async fn view_work(store: &dyn Store, tenant: &TenantId, now: Timestamp) -> Vec<String> {
-    let ended = store.ended(tenant, 10_000).await.unwrap();
-    if !ended.is_empty() || !store.expired(tenant, now, 1).await.unwrap().is_empty() {
+    let ended = store.erasable_entries(tenant, 10_000).await.unwrap();
+    if !ended.is_empty()
+        || !store
+            .expired_entries(tenant, now, 1)
+            .await
+            .unwrap()
+            .is_empty()
+    {
         assert!(
             store
-                .due(remem_store::Work::Purge, now)
+                .tenants_with_work(remem_store::DueWork::Purge, now)
                 .await
                 .unwrap()
                 .contains(tenant),
             "there is work, and nobody is told: {ended:?}"
         );
     }
-    let mut view = vec![told(Ok(ended.into_iter().collect::<BTreeSet<_>>()))];
+    let mut view = vec![format_result(Ok(ended
+        .into_iter()
+        .collect::<BTreeSet<_>>()))];
     for scan in [1, 2] {
         let mut found = BTreeSet::new();
         let mut cursor = None;
         loop {
-            let page = store.stale(tenant, scan, cursor, 7).await.unwrap();
+            let page = store
+                .entries_to_rescan(tenant, scan, cursor, 7)
+                .await
+                .unwrap();
             assert!(page.entries.len() <= 7);
             for e in page.entries {
                 assert!(
@@ -658,12 +674,12 @@ async fn view_work(store: &dyn Store, tenant: &TenantId, now: Timestamp) -> Vec<
 }
 
 /// The relations of entries. Row ids are specific to a store; the entries behind them are not.
-async fn view_kin(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<String> {
+async fn view_lineage(store: &dyn Store, tenant: &TenantId, world: &Workload) -> Vec<String> {
     let mut view = Vec::new();
     for number in 0..SUBJECTS {
-        view.push(told(
+        view.push(format_result(
             store
-                .trace(tenant, &Subject::from_bytes([number as u8; 32]))
+                .trace_subject(tenant, &Subject::from_bytes([number as u8; 32]))
                 .await,
         ));
     }
@@ -678,10 +694,13 @@ async fn view_kin(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<St
         for name in names.flat_map(|names| names.iter().rev().take(15)) {
             view.push(format!(
                 "{name} {}",
-                told(store.lineage(&scope, name).await)
+                format_result(store.lineage(&scope, name).await)
             ));
         }
-        let unsigned = store.unsigned(&scope, None, 10_000).await.unwrap();
+        let unsigned = store
+            .entries_without_signature(&scope, None, 10_000)
+            .await
+            .unwrap();
         let signed = store.signatures(&scope, None, 10_000).await.unwrap();
         let places: Vec<_> = unsigned
             .iter()
@@ -706,45 +725,51 @@ async fn view_kin(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<St
     view
 }
 
-fn told_of(records: Vec<Record>) -> String {
+fn format_records(records: Vec<Record>) -> String {
     let one = |r: &Record| {
         format!(
             "{} {} {:?} {:?} {:?}",
-            r.key, r.version, r.at, r.ties, r.body
+            r.key, r.version, r.at, r.links, r.body
         )
     };
     records.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
 /// Records by each way to find them, whole and in pages.
-async fn view_ties(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<String> {
+async fn view_ties(store: &dyn Store, tenant: &TenantId, world: &Workload) -> Vec<String> {
     let mut view = Vec::new();
     for kind in TIED {
-        view.push(told_of(
+        view.push(format_records(
             store.records(tenant, kind, "", None, 1_000).await.unwrap(),
         ));
         for until in [0, DUE / 4, DUE / 2, DUE] {
-            let due = |after| Tie::Due {
+            let due = |after| RecordLookup::Due {
                 until: Timestamp(until as i64),
                 after,
             };
-            let all = store.tied(tenant, kind, &due(None), 1_000).await.unwrap();
+            let all = store
+                .records_by(tenant, kind, &due(None), 1_000)
+                .await
+                .unwrap();
             if let Some(middle) = all.get(all.len() / 2) {
-                let after = Some((middle.ties.due.unwrap(), middle.key.clone()));
-                view.push(told_of(
-                    store.tied(tenant, kind, &due(after), 3).await.unwrap(),
+                let after = Some((middle.links.due.unwrap(), middle.key.clone()));
+                view.push(format_records(
+                    store
+                        .records_by(tenant, kind, &due(after), 3)
+                        .await
+                        .unwrap(),
                 ));
             }
-            view.push(told_of(all));
+            view.push(format_records(all));
         }
         for topic in TOPICS {
             for after in [None, Some("r2".to_owned())] {
-                view.push(told_of(
+                view.push(format_records(
                     store
-                        .tied(
+                        .records_by(
                             tenant,
                             kind,
-                            &Tie::Topic {
+                            &RecordLookup::Topic {
                                 topic: topic.to_owned(),
                                 after,
                             },
@@ -758,16 +783,16 @@ async fn view_ties(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<S
         for memory in MEMORIES {
             let scope = Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap());
             for name in world.known.get(&scope).into_iter().flatten().rev().take(25) {
-                let source = Tie::Source(scope.memory_ref.clone(), name.clone());
-                view.push(told_of(
-                    store.tied(tenant, kind, &source, 100).await.unwrap(),
+                let source = RecordLookup::Source(scope.memory_ref.clone(), name.clone());
+                view.push(format_records(
+                    store.records_by(tenant, kind, &source, 100).await.unwrap(),
                 ));
             }
         }
     }
     for at in (0..=DUE).step_by(4) {
         let due = store
-            .due(Work::Records, Timestamp(at as i64))
+            .tenants_with_work(DueWork::Records, Timestamp(at as i64))
             .await
             .unwrap();
         view.push(format!("due at {at}: {}", due.contains(tenant)));
@@ -775,30 +800,33 @@ async fn view_ties(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<S
     view
 }
 
-async fn view_review(review: &dyn Review, world: &World) -> Vec<String> {
+async fn view_review(review: &dyn Review, world: &Workload) -> Vec<String> {
     let mut view = Vec::new();
     for tenant in &world.tenants {
-        view.push(told_of(
+        view.push(format_records(
             review
-                .inert_list(tenant, RecordKind::Gate, "", None, 1_000)
+                .review_records(tenant, RecordKind::Gate, "", None, 1_000)
                 .await
                 .unwrap(),
         ));
-        view.push(told_of(
+        view.push(format_records(
             review
-                .inert_list(tenant, RecordKind::Gate, "r1", Some("r10"), 2)
+                .review_records(tenant, RecordKind::Gate, "r1", Some("r10"), 2)
                 .await
                 .unwrap(),
         ));
-        view.push(told_of(
+        view.push(format_records(
             review
-                .inert_due(tenant, RecordKind::Gate, Timestamp(DUE as i64 / 2), 5)
+                .due_review_records(tenant, RecordKind::Gate, Timestamp(DUE as i64 / 2), 5)
                 .await
                 .unwrap(),
         ));
         view.push(format!(
             "{:?}",
-            review.inert(tenant, RecordKind::Gate, "r3").await.unwrap()
+            review
+                .review_record(tenant, RecordKind::Gate, "r3")
+                .await
+                .unwrap()
         ));
     }
     view
@@ -813,15 +841,15 @@ async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<Strin
         .list(scope, &Filter::default(), &whole, at)
         .await
         .unwrap();
-    let mut view = vec![told(store.stats(scope, at).await)];
+    let mut view = vec![format_result(store.stats(scope, at).await)];
     view.extend(entries.iter().map(workshop::shown));
     if let Some(middle) = entries.get(entries.len() / 2) {
-        view.push(told(store.get(scope, &middle.id, at).await));
-        let after = Some(Position {
+        view.push(format_result(store.get(scope, &middle.id, at).await));
+        let after = Some(ListPosition {
             created_at: middle.created_at,
             id: middle.id.clone(),
         });
-        view.push(told(
+        view.push(format_result(
             store
                 .list(scope, &Filter::default(), &Page { limit: 3, after }, at)
                 .await,
@@ -835,17 +863,17 @@ async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<Strin
     };
     let some = store.list(scope, &tagged, &whole, at).await.unwrap();
     if let Some(middle) = some.get(some.len() / 2) {
-        let after = Some(Position {
+        let after = Some(ListPosition {
             created_at: middle.created_at,
             id: middle.id.clone(),
         });
-        view.push(told(
+        view.push(format_result(
             store
                 .list(scope, &tagged, &Page { limit: 2, after }, at)
                 .await,
         ));
     }
-    view.push(told(Ok(some)));
+    view.push(format_result(Ok(some)));
     for word in WORDS {
         let probe = Probe::words(vec![word.to_lowercase()]);
         view.push(format!(
@@ -900,7 +928,7 @@ fn direction(name: &str) -> Embedding {
     let seed = name.bytes().fold(7u64, |seed, byte| {
         seed.wrapping_mul(31).wrapping_add(byte.into())
     });
-    let mut random = Random::new(seed);
+    let mut random = SeededRandom::new(seed);
     let components: Vec<f32> = (0..16)
         .map(|_| random.below(2_001) as f32 - 1_000.0)
         .collect();
@@ -908,11 +936,11 @@ fn direction(name: &str) -> Embedding {
 }
 
 /// A search result with every figure, to the last bit.
-fn figures(found: Found) -> String {
-    let hit = |hit: &Candidate| {
+fn figures(found: CandidateSet) -> String {
+    let hit = |hit: &SearchCandidate| {
         let figures = (
             hit.lexical.to_bits(),
-            hit.typo.to_bits(),
+            hit.correction_score.to_bits(),
             hit.cosine.map(f64::to_bits),
             hit.support,
             hit.uses,
@@ -921,7 +949,7 @@ fn figures(found: Found) -> String {
     };
     format!(
         "{:016x} {:?}",
-        found.lexical_best.to_bits(),
+        found.lexical_max.to_bits(),
         found.candidates.iter().map(hit).collect::<Vec<_>>()
     )
 }
@@ -929,12 +957,15 @@ fn figures(found: Found) -> String {
 /// Stores vectors for half of the entries without one, in both stores.
 async fn embed(stores: [&dyn Store; 2], tenant: &TenantId, place: &str) {
     for store in stores {
-        let mut missing = store.unembedded(tenant, MODEL, None, 10_000).await.unwrap();
+        let mut missing = store
+            .entries_without_vector(tenant, MODEL, None, 10_000)
+            .await
+            .unwrap();
         missing.sort_by(|(_, a), (_, b)| (&a.memory_ref, &a.id).cmp(&(&b.memory_ref, &b.id)));
         for (_, entry) in missing.iter().step_by(2) {
             let batch = Batch::new(tenant.clone(), Timestamp(START))
                 .as_host()
-                .embed(entry, MODEL, direction(entry.id.as_str()));
+                .store_embedding(entry, MODEL, direction(entry.id.as_str()));
             store.commit(batch).await.unwrap();
         }
     }
@@ -949,7 +980,7 @@ async fn commit(stores: [&dyn Store; 2], group: Vec<Batch>, place: &str) {
         join_all(group.iter().map(|batch| store.commit(batch.clone())))
             .await
             .into_iter()
-            .map(told)
+            .map(format_result)
             .collect::<Vec<_>>()
     };
     let one = answers(stores[0]).await;
@@ -957,7 +988,7 @@ async fn commit(stores: [&dyn Store; 2], group: Vec<Batch>, place: &str) {
     assert_eq!(one, other, "{place}: {group:?}");
 }
 
-async fn compare(stores: [&dyn Store; 2], world: &World, place: &str) {
+async fn compare(stores: [&dyn Store; 2], world: &Workload, place: &str) {
     let one = view(stores[0], world).await;
     let other = view(stores[1], world).await;
     for (one, other) in one.iter().zip(&other) {
@@ -973,8 +1004,8 @@ async fn run(seed: u64, postgres: &PostgresStore) {
     let tenants = ["a", "b"]
         .map(|name| TenantId::parse(&format!("{name}-{seed}")).unwrap())
         .to_vec();
-    let mut world = World {
-        random: Random::new(seed),
+    let mut world = Workload {
+        random: SeededRandom::new(seed),
         now: START,
         count: 0,
         snapshots: Vec::new(),
@@ -998,7 +1029,7 @@ async fn run(seed: u64, postgres: &PostgresStore) {
                 .push(sqlite.head(&tenant).await.unwrap().revision);
         }
         if step % 20 == 17 {
-            let ended = sqlite.ended(&tenant, 3).await.unwrap();
+            let ended = sqlite.erasable_entries(&tenant, 3).await.unwrap();
             let empty = Batch::new(tenant.clone(), Timestamp(world.now));
             let batch = ended
                 .into_iter()
@@ -1023,8 +1054,8 @@ async fn run(seed: u64, postgres: &PostgresStore) {
     }
     for tenant in &world.tenants {
         assert_eq!(
-            told(sqlite.verify(tenant).await),
-            told(postgres.verify(tenant).await),
+            format_result(sqlite.verify(tenant).await),
+            format_result(postgres.verify(tenant).await),
             "seed {seed}"
         );
     }
@@ -1032,7 +1063,7 @@ async fn run(seed: u64, postgres: &PostgresStore) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_stores_answer_alike() {
-    let postgres = Database::fresh().await.open().await;
+    let postgres = TestDatabase::fresh().await.open().await;
     if let Some(seed) = given_seed() {
         return run(seed, &postgres).await;
     }

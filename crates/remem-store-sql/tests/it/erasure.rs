@@ -7,13 +7,15 @@
 )]
 
 use remem_core::{
-    Batch, Draft, Permission, PrincipalId, Reason, RunId, Scope, ShapePolicy, Subject, Trust,
+    Batch, Draft, Permission, PrincipalId, RetireReason, RunId, Scope, ShapePolicy, Subject, Trust,
 };
-use remem_store::{Directory, EntryState, Filter, Outcome, Page, Probe, ReadAt, Store, Tenant};
-use remem_store_sql::postgres::{Target, fill_hashes, migrate};
+use remem_store::{
+    ChangeOutcome, Directory, EntryState, Filter, Page, Probe, ReadAt, Store, TenantRecord,
+};
+use remem_store_sql::postgres::{PostgresTarget, backfill_hashes, migrate};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use remem_testkit::conformance::{NOON, admit, all, draft, id, names, put, scope};
-use remem_testkit::postgres::{Database, PASSWORD};
+use remem_testkit::postgres::{PASSWORD, TestDatabase};
 use rusqlite::{Connection, params};
 
 /// Entries that lose their text in every way there is, each with a signature and a subject.
@@ -35,10 +37,9 @@ async fn lose_texts(store: &dyn Store, s: &Scope) {
             expires_at,
             ..draft(name)
         };
-        let put =
-            batch()
-                .put(id(name), admit(s, draft, NOON))
-                .sign(memory(), id(name), 1, vec![7; 16]);
+        let put = batch()
+            .put(id(name), admit(s, draft, NOON))
+            .store_signature(memory(), id(name), 1, vec![7; 16]);
         store.commit(put).await.unwrap();
     }
     store
@@ -46,11 +47,16 @@ async fn lose_texts(store: &dyn Store, s: &Scope) {
         .await
         .unwrap();
     store
-        .commit(batch().retire(memory(), id("merged"), Reason::Merged, id("stays")))
+        .commit(batch().retire(memory(), id("merged"), RetireReason::Merged, id("stays")))
         .await
         .unwrap();
     store
-        .commit(batch().retire(memory(), id("compacted"), Reason::Compacted, id("stays")))
+        .commit(batch().retire(
+            memory(),
+            id("compacted"),
+            RetireReason::Compacted,
+            id("stays"),
+        ))
         .await
         .unwrap();
     store
@@ -58,12 +64,18 @@ async fn lose_texts(store: &dyn Store, s: &Scope) {
         .await
         .unwrap();
     let run = || RunId::parse("run-1").unwrap();
-    store.commit(batch().in_run(run()).hold()).await.unwrap();
+    store
+        .commit(batch().in_run(run()).hold_snapshot())
+        .await
+        .unwrap();
     store
         .commit(batch().delete(memory(), id("held")))
         .await
         .unwrap();
-    store.commit(batch().in_run(run()).release()).await.unwrap();
+    store
+        .commit(batch().in_run(run()).release_snapshot())
+        .await
+        .unwrap();
     store
         .commit(batch().erase(memory(), id("held")))
         .await
@@ -71,7 +83,7 @@ async fn lose_texts(store: &dyn Store, s: &Scope) {
     let late = Batch::new(s.tenant.clone(), NOON.plus_ms(10)).expire(memory(), id("expired"));
     assert_eq!(
         store.commit(late).await.unwrap().outcomes,
-        [Outcome::Removed]
+        [ChangeOutcome::Removed]
     );
 }
 
@@ -106,7 +118,7 @@ async fn sqlite_keeps_nothing_of_a_text_that_is_gone() {
 
 #[tokio::test]
 async fn postgres_keeps_nothing_of_a_text_that_is_gone() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let s = scope("a", "m");
     lose_texts(&database.open().await, &s).await;
     let admin = database.admin().await;
@@ -136,7 +148,7 @@ const OLD_STEPS: [&str; 4] = [
 ];
 
 /// Copies a table of a new file, as far as the old schema has its columns, into the old file.
-fn carry(db: &Connection, table: &str) {
+fn copy_table(db: &Connection, table: &str) {
     let sql = "SELECT group_concat(name, ', ') FROM pragma_table_info(?1)";
     let columns: String = db.query_row(sql, params![table], |row| row.get(0)).unwrap();
     db.execute(
@@ -171,7 +183,7 @@ fn as_before(today: &std::path::Path, before: &std::path::Path) {
         "snapshot",
         "lease",
     ] {
-        carry(&db, table);
+        copy_table(&db, table);
     }
     let index = "INSERT INTO main.entry_fts (rowid, scope_key, content) SELECT row_id, 's' || scope_id, content FROM new.entry WHERE erased_at IS NULL";
     db.execute(index, []).unwrap();
@@ -204,7 +216,11 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
         .await
         .unwrap();
     let revision = store
-        .commit(batch().in_run(RunId::parse("run-1").unwrap()).hold())
+        .commit(
+            batch()
+                .in_run(RunId::parse("run-1").unwrap())
+                .hold_snapshot(),
+        )
         .await
         .unwrap()
         .revision;
@@ -285,21 +301,29 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
         (EntryState::Deleted, 1, None)
     );
     assert_eq!(
-        store.unsigned(&s, None, 9).await.unwrap().len(),
+        store
+            .entries_without_signature(&s, None, 9)
+            .await
+            .unwrap()
+            .len(),
         2,
         "there is everything to look at"
     );
     // And it is a file like any other from now on.
     store
-        .commit(batch().retire(s.memory_ref.clone(), id("a"), Reason::Merged, id("b")))
+        .commit(batch().retire(s.memory_ref.clone(), id("a"), RetireReason::Merged, id("b")))
         .await
         .unwrap();
     store
-        .commit(batch().in_run(RunId::parse("run-1").unwrap()).release())
+        .commit(
+            batch()
+                .in_run(RunId::parse("run-1").unwrap())
+                .release_snapshot(),
+        )
         .await
         .unwrap();
     assert_eq!(
-        store.ended(&s.tenant, 9).await.unwrap(),
+        store.erasable_entries(&s.tenant, 9).await.unwrap(),
         [(s.memory_ref.clone(), id("held"))]
     );
     store
@@ -311,7 +335,7 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
         .await
         .unwrap();
     assert_eq!(
-        store.ended(&s.tenant, 9).await.unwrap(),
+        store.erasable_entries(&s.tenant, 9).await.unwrap(),
         [(s.memory_ref.clone(), id("a"))]
     );
     store.verify(&s.tenant).await.unwrap();
@@ -348,11 +372,11 @@ const WITHOUT_WORKSHOP: &str = "DROP VIEW remem.retention; DROP TABLE remem.rule
 /// The migration counts memories that the policies hide from the role that runs it.
 #[tokio::test]
 async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let s = scope("a", "m");
     let t = scope("a", "n");
     let store = database.open().await;
-    let known = Tenant {
+    let known = TenantRecord {
         id: s.tenant.clone(),
         created_at: NOON,
         shapes: ShapePolicy::Off,
@@ -365,9 +389,12 @@ async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
     let admin = database.admin().await;
     let old = format!("{WITHOUT_HASHES} {WITHOUT_WORKSHOP}");
     admin.batch_execute(&old).await.unwrap();
-    let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD)
-        .await
-        .unwrap();
+    let migrated = migrate(
+        &PostgresTarget::parse(&database.admin_url).unwrap(),
+        PASSWORD,
+    )
+    .await
+    .unwrap();
     assert_eq!(
         migrated.applied,
         [
@@ -378,7 +405,11 @@ async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
             "0010_row_hash"
         ]
     );
-    let filled = fill_hashes(&Target::parse(&database.admin_url).unwrap(), &mut |_| {}).await;
+    let filled = backfill_hashes(
+        &PostgresTarget::parse(&database.admin_url).unwrap(),
+        &mut |_| {},
+    )
+    .await;
     assert!(filled.unwrap() > 0, "rows of before get their hash");
     let store = database.open().await;
     let third = scope("a", "third");
@@ -411,8 +442,8 @@ async fn holders(directory: &dyn Directory) -> Vec<(String, String)> {
 async fn keeps_what_it_could(directory: &dyn Directory, hash: [u8; 32]) {
     let old = directory.find_key(&hash).await.unwrap().unwrap();
     assert_eq!((old.trust, &old.permissions[..]), (None, &[WRITE][..]));
-    assert_eq!(old.allows(), [WRITE, Permission::MemoryLink]);
-    let held = old.allows();
+    assert_eq!(old.effective_permissions(), [WRITE, Permission::MemoryLink]);
+    let held = old.effective_permissions();
     let set = directory
         .set_key_trust(&old.tenant, &old.id, Trust::Model, &held)
         .await;
@@ -420,7 +451,7 @@ async fn keeps_what_it_could(directory: &dyn Directory, hash: [u8; 32]) {
     let lowered = directory.find_key(&hash).await.unwrap().unwrap();
     assert_eq!(lowered.trust, Some(Trust::Model));
     assert_eq!(
-        (lowered.allows(), lowered.permissions),
+        (lowered.effective_permissions(), lowered.permissions),
         (held.clone(), held)
     );
     let nobody = PrincipalId::parse("key_none").unwrap();
@@ -471,7 +502,7 @@ async fn sqlite_keys_of_before_are_each_their_own_principal() {
 
 #[tokio::test]
 async fn postgres_keys_of_before_are_each_their_own_principal() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let admin = database.admin().await;
     let old = "ALTER TABLE remem.api_key DROP COLUMN principal, DROP COLUMN trust;
                DELETE FROM remem.schema_step WHERE series = 'host' AND number > 1;
@@ -482,9 +513,12 @@ async fn postgres_keys_of_before_are_each_their_own_principal() {
         .replace("HASH1", &hash("00"))
         .replace("HASH2", &hash("01"));
     admin.batch_execute(&format!("{old} {keys}")).await.unwrap();
-    let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD)
-        .await
-        .unwrap();
+    let migrated = migrate(
+        &PostgresTarget::parse(&database.admin_url).unwrap(),
+        PASSWORD,
+    )
+    .await
+    .unwrap();
     assert_eq!(
         migrated.applied,
         [

@@ -9,7 +9,7 @@ use remem_core::{Batch, Revision};
 use remem_store::Store;
 use remem_testkit::NOON;
 use remem_testkit::conformance::{admit, draft, id, scope};
-use remem_testkit::postgres::Database;
+use remem_testkit::postgres::TestDatabase;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 /// error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_commit_fails_because_of_one_on_another_node() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let mut writers = JoinSet::new();
     for node in 0..2 {
         let store = Arc::new(database.open().await);

@@ -9,16 +9,17 @@
 
 use remem_core::event::NodeEnded;
 use remem_core::{
-    Batch, Draft, Embedding, EventBody, ModelId, PrincipalId, Reason, Revision, RunId, Scope, Seq,
-    ShapePolicy, Subject, Tier, Timestamp, Trust,
+    Batch, Draft, Embedding, EventBody, ModelId, PrincipalId, RetireReason, Revision, RunId, Scope,
+    Seq, ShapePolicy, Subject, Tier, Timestamp, Trust,
 };
 use remem_store::{
-    Directory, Filter, KeyRecord, Outcome, Page, Position, Probe, ReadAt, RowCursor, Store, Tenant,
+    ChangeOutcome, Directory, Filter, KeyRecord, ListPosition, Page, Probe, ReadAt, RowCursor,
+    Store, TenantRecord,
 };
 use remem_store_sql::PostgresStore;
-use remem_store_sql::postgres::{Options, Target};
+use remem_store_sql::postgres::{PostgresOptions, PostgresTarget};
 use remem_testkit::conformance::{self, NOON, admit, delete, draft, id, scope};
-use remem_testkit::postgres::Database;
+use remem_testkit::postgres::TestDatabase;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt;
@@ -32,7 +33,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// A statement that was run: its text, and its parameters as they were sent.
 #[derive(Clone, Debug)]
-struct Sent {
+struct SentStatement {
     connection: usize,
     sql: String,
     params: Vec<Vec<u8>>,
@@ -40,29 +41,29 @@ struct Sent {
 
 /// All statements that were run, in the order of sending.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<Sent>>>);
+struct StatementLog(Arc<Mutex<Vec<SentStatement>>>);
 
-impl Log {
+impl StatementLog {
     fn push(&self, connection: usize, sql: String, params: Vec<Vec<u8>>) {
-        self.0.lock().unwrap().push(Sent {
+        self.0.lock().unwrap().push(SentStatement {
             connection,
             sql,
             params,
         });
     }
 
-    fn take(&self) -> Vec<Sent> {
+    fn take(&self) -> Vec<SentStatement> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
     /// The only statement on the tenants' tables since the last call, with the statement that began
     /// its transaction.
-    fn one(&self) -> (String, Sent) {
-        let (begins, sent): (Vec<Sent>, Vec<Sent>) = self
+    fn one(&self) -> (String, SentStatement) {
+        let (begins, sent): (Vec<SentStatement>, Vec<SentStatement>) = self
             .take()
             .into_iter()
             .partition(|sent| sent.sql.starts_with("BEGIN"));
-        let sent: Vec<Sent> = sent
+        let sent: Vec<SentStatement> = sent
             .into_iter()
             .filter(|sent| sent.sql.contains("remem."))
             .collect();
@@ -78,8 +79,8 @@ impl Log {
     }
 
     /// The last of the transactions since the last call, each of one statement.
-    fn last(&self) -> (String, Sent) {
-        let sent: Vec<Sent> = self
+    fn last(&self) -> (String, SentStatement) {
+        let sent: Vec<SentStatement> = self
             .take()
             .into_iter()
             .filter(|sent| sent.sql.starts_with("BEGIN") || sent.sql.contains("remem."))
@@ -94,11 +95,14 @@ impl Log {
 }
 
 /// A store whose connections all lead through a recorder.
-async fn recorded(database: &Database, options: Options) -> (PostgresStore, Log) {
+async fn recorded(
+    database: &TestDatabase,
+    options: PostgresOptions,
+) -> (PostgresStore, StatementLog) {
     let (login, place) = database.app_url.rsplit_once('@').unwrap();
     let (server, name) = place.split_once('/').unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let log = Log::default();
+    let log = StatementLog::default();
     let url = format!(
         "{login}@{}/{name}?sslmode=disable",
         listener.local_addr().unwrap()
@@ -118,8 +122,8 @@ async fn recorded(database: &Database, options: Options) -> (PostgresStore, Log)
             count += 1;
         }
     });
-    let store = PostgresStore::open(Options {
-        target: Target::parse(&url).unwrap(),
+    let store = PostgresStore::open(PostgresOptions {
+        target: PostgresTarget::parse(&url).unwrap(),
         ..options
     })
     .await
@@ -132,7 +136,7 @@ async fn record(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     connection: usize,
-    log: Log,
+    log: StatementLog,
 ) -> std::io::Result<()> {
     let mut prepared: HashMap<String, String> = HashMap::new();
     let mut started = false;
@@ -142,7 +146,7 @@ async fn record(
         let length = from.read_u32().await?;
         let mut body = vec![0; length as usize - 4];
         from.read_exact(&mut body).await?;
-        let mut fields = Fields(&body);
+        let mut fields = MessageReader(&body);
         match kind {
             b'P' => {
                 let name = fields.text();
@@ -164,9 +168,9 @@ async fn record(
 }
 
 /// Reads the fields of a message.
-struct Fields<'a>(&'a [u8]);
+struct MessageReader<'a>(&'a [u8]);
 
-impl Fields<'_> {
+impl MessageReader<'_> {
     fn text(&mut self) -> String {
         let end = self.0.iter().position(|byte| *byte == 0).unwrap();
         let text = String::from_utf8(self.0[..end].to_vec()).unwrap();
@@ -243,11 +247,11 @@ fn mentions(sql: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_statement_runs_under_an_identity_and_binds_that_tenant() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     // With a limit of two vectors of a kind, the indexes are used.
     let (store, log) = recorded(
         &database,
-        Options {
+        PostgresOptions {
             exact_max: 1,
             ..database.options(4)
         },
@@ -312,7 +316,7 @@ async fn use_the_directory(store: &PostgresStore) {
     let directory = store.directory();
     let tenant = scope("keys", "m").tenant;
     directory
-        .put_tenant(&Tenant {
+        .put_tenant(&TenantRecord {
             id: tenant.clone(),
             created_at: NOON,
             shapes: ShapePolicy::Off,
@@ -361,18 +365,18 @@ const PAGE: usize = 20;
 
 /// Four tenants whose memories have the same names, ids and words: 20,000 entries. Loaded once,
 /// only read afterwards.
-async fn loaded() -> &'static Database {
-    static LOADED: OnceCell<Database> = OnceCell::const_new();
+async fn loaded() -> &'static TestDatabase {
+    static LOADED: OnceCell<TestDatabase> = OnceCell::const_new();
     LOADED
         .get_or_init(|| {
-            Database::shared("plans", async |database: &Database| {
+            TestDatabase::shared("plans", async |database: &TestDatabase| {
                 load(database, &database.open().await).await;
             })
         })
         .await
 }
 
-async fn load(database: &Database, store: &PostgresStore) {
+async fn load(database: &TestDatabase, store: &PostgresStore) {
     for tenant in ["t0", "t1", "t2", "t3"] {
         let big = scope(tenant, "big");
         for start in (0..ENTRIES + 4 * SMALL).step_by(BATCH) {
@@ -435,7 +439,7 @@ const VECTORS: &str = "INSERT INTO remem.vector (tenant_id, scope_id, row_id, mo
      WHERE s.memory_ref = 'big' AND e.tenant_id IN ('t1', 't2', 't3')";
 
 /// A node of a query plan.
-struct Node {
+struct PlanNode {
     kind: String,
     relation: String,
     index: String,
@@ -444,7 +448,7 @@ struct Node {
     read: f64,
 }
 
-impl fmt::Debug for Node {
+impl fmt::Debug for PlanNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -454,7 +458,7 @@ impl fmt::Debug for Node {
     }
 }
 
-fn nodes(plan: &Value, found: &mut Vec<Node>) {
+fn nodes(plan: &Value, found: &mut Vec<PlanNode>) {
     let text = |key: &str| plan[key].as_str().unwrap_or_default().to_owned();
     let number = |key: &str| plan[key].as_f64().unwrap_or_default();
     let rows = number("Actual Rows")
@@ -464,7 +468,7 @@ fn nodes(plan: &Value, found: &mut Vec<Node>) {
     let kind = text("Node Type");
     let relation = text("Relation Name");
     let index = text("Index Name");
-    found.push(Node {
+    found.push(PlanNode {
         kind,
         relation,
         index,
@@ -552,7 +556,11 @@ async fn explained(client: &Client, explain: &str) -> Value {
 /// The plans of a statement for the application, the first time and after ten executions: the store
 /// prepares its statements, and from the sixth execution on PostgreSQL may use a generic plan for
 /// all parameters.
-async fn plans(app: &Client, (begin, sent): &(String, Sent), tenant: &str) -> Vec<Vec<Node>> {
+async fn plans(
+    app: &Client,
+    (begin, sent): &(String, SentStatement),
+    tenant: &str,
+) -> Vec<Vec<PlanNode>> {
     let kinds = app.prepare(&sent.sql).await.unwrap();
     let arguments: Vec<String> = kinds
         .params()
@@ -589,8 +597,8 @@ async fn plans(app: &Client, (begin, sent): &(String, Sent), tenant: &str) -> Ve
 }
 
 /// The number of rows that a plan reads from a table, after checks of the index and its columns.
-fn reads_by(plan: &[Node], relation: &str, index: &str, columns: &[&str]) -> f64 {
-    let on: Vec<&Node> = plan
+fn reads_by(plan: &[PlanNode], relation: &str, index: &str, columns: &[&str]) -> f64 {
+    let on: Vec<&PlanNode> = plan
         .iter()
         .filter(|node| node.relation == relation || node.index.starts_with(index))
         .collect();
@@ -613,19 +621,22 @@ fn reads_by(plan: &[Node], relation: &str, index: &str, columns: &[&str]) -> f64
 
 /// The loaded database: a store with a recorder, and a connection of the application with the same
 /// settings as the store's.
-async fn watched() -> (PostgresStore, Log, Client) {
+async fn watched() -> (PostgresStore, StatementLog, Client) {
     watch(loaded().await).await
 }
 
-async fn watch(database: &Database) -> (PostgresStore, Log, Client) {
+async fn watch(database: &TestDatabase) -> (PostgresStore, StatementLog, Client) {
     watch_with(database, database.options(4)).await
 }
 
-async fn watch_with(database: &Database, options: Options) -> (PostgresStore, Log, Client) {
+async fn watch_with(
+    database: &TestDatabase,
+    options: PostgresOptions,
+) -> (PostgresStore, StatementLog, Client) {
     let (store, log) = recorded(database, options).await;
     let app = database.app().await;
     store.head(&scope("t1", "big").tenant).await.unwrap();
-    let settings: Vec<Sent> = log
+    let settings: Vec<SentStatement> = log
         .take()
         .into_iter()
         .filter(|sent| sent.sql.starts_with("SET lock_timeout"))
@@ -709,7 +720,7 @@ async fn which_of_hundreds_of_words_are_held_is_read_from_one_posting_each() {
             .len(),
         PAGE
     );
-    let sent: Vec<Sent> = log
+    let sent: Vec<SentStatement> = log
         .take()
         .into_iter()
         .filter(|sent| sent.sql.starts_with("BEGIN") || sent.sql.contains("remem."))
@@ -763,7 +774,7 @@ async fn a_search_by_meaning_compares_the_vectors_of_its_memory() {
             vectors <= (ENTRIES + 2 * PAGE) as f64,
             "{vectors} vectors: {plan:#?}"
         );
-        let of_memory = |node: &Node| node.condition.contains("scope_id");
+        let of_memory = |node: &PlanNode| node.condition.contains("scope_id");
         assert!(
             plan.iter()
                 .filter(|node| node.index.starts_with("vector_"))
@@ -789,8 +800,8 @@ const COMPARED: u32 = 1_000;
 
 /// The statements of one search and their `BEGIN`s: the look-up of words and kinds, and the search
 /// itself as often as it was made.
-fn transactions(log: &Log) -> Vec<(String, Sent)> {
-    let sent: Vec<Sent> = log
+fn transactions(log: &StatementLog) -> Vec<(String, SentStatement)> {
+    let sent: Vec<SentStatement> = log
         .take()
         .into_iter()
         .filter(|sent| sent.sql.starts_with("BEGIN") || sent.sql.contains("remem."))
@@ -805,7 +816,7 @@ async fn in_a_large_memory_it_goes_along_the_index_of_each_kind_of_entry() {
     let database = loaded().await;
     let (store, log, app) = watch_with(
         database,
-        Options {
+        PostgresOptions {
             exact_max: COMPARED,
             ..database.options(4)
         },
@@ -867,7 +878,7 @@ async fn what_is_not_of_the_wanted_kind_is_not_compared() {
     let database = loaded().await;
     let (store, log, app) = watch_with(
         database,
-        Options {
+        PostgresOptions {
             exact_max: COMPARED,
             ..database.options(4)
         },
@@ -921,7 +932,7 @@ async fn what_a_filter_leaves_of_a_large_memory_is_read_by_that_filter() {
     for (exact_max, searches) in [(4 * BATCH, 1), (COMPARED as usize, 2)] {
         let (store, log, app) = watch_with(
             database,
-            Options {
+            PostgresOptions {
                 exact_max: exact_max as u32,
                 ..database.options(4)
             },
@@ -943,8 +954,8 @@ async fn what_a_filter_leaves_of_a_large_memory_is_read_by_that_filter() {
                 2 + searches,
                 "what is held, whether it is little, searches: {sent:?}"
             );
-            let left = |plan: &[Node]| {
-                let first: Vec<&Node> = plan
+            let left = |plan: &[PlanNode]| {
+                let first: Vec<&PlanNode> = plan
                     .iter()
                     .filter(|node| node.relation == table && node.index.starts_with(index))
                     .collect();
@@ -1023,7 +1034,7 @@ async fn what_stands_around_entries_is_found_by_their_names_and_along_the_list()
     let (store, log, app) = watched().await;
     let s = scope("t1", "big");
     let names = ["e00008", "e01234", "e02345"].map(id);
-    let around = store.around(&s, &names, 1, &late()).await.unwrap();
+    let around = store.neighbours(&s, &names, 1, &late()).await.unwrap();
     assert!(
         around.len() == names.len()
             && around
@@ -1031,7 +1042,7 @@ async fn what_stands_around_entries_is_found_by_their_names_and_along_the_list()
                 .all(|one| one.before.len() == 1 && one.after.len() == 1)
     );
     for plan in plans(&app, &log.one(), "t1").await {
-        let on: Vec<&Node> = plan
+        let on: Vec<&PlanNode> = plan
             .iter()
             .filter(|node| node.relation == "entry")
             .collect();
@@ -1064,7 +1075,7 @@ async fn what_stands_around_entries_is_found_by_their_names_and_along_the_list()
 async fn a_page_of_a_list_reads_that_page() {
     let (store, log, app) = watched().await;
     let s = scope("t1", "big");
-    let after = Some(Position {
+    let after = Some(ListPosition {
         created_at: Timestamp(NOON.0 + 2_000),
         id: id("e02345"),
     });
@@ -1098,20 +1109,20 @@ async fn a_page_of_a_list_reads_that_page() {
 
 /// The entries of a memory that passes have looked at; the number with a common subject; the number
 /// merged into the first one.
-const KIN: usize = 3_000;
-const ALIKE: usize = 30;
+const RELATED_ENTRIES: usize = 3_000;
+const WITH_SUBJECT: usize = 30;
 const MERGED: usize = 40;
 
 /// Two tenants with the same names, each with a memory in which every entry is signed and one in
 /// which none is. Entries are made from their neighbours, in short chains.
-async fn related(database: &Database, store: &PostgresStore) {
+async fn related(database: &TestDatabase, store: &PostgresStore) {
     for tenant in ["t1", "t2"] {
         for memory in ["signed", "fresh"] {
             let s = scope(tenant, memory);
-            for start in (0..KIN).step_by(BATCH) {
+            for start in (0..RELATED_ENTRIES).step_by(BATCH) {
                 let mut batch = Batch::new(s.tenant.clone(), NOON);
                 for n in start..start + BATCH {
-                    let subjects = vec![Subject::from_bytes([(n / ALIKE) as u8; 32])];
+                    let subjects = vec![Subject::from_bytes([(n / WITH_SUBJECT) as u8; 32])];
                     let admitted = admit(
                         &s,
                         Draft {
@@ -1125,9 +1136,9 @@ async fn related(database: &Database, store: &PostgresStore) {
                     } else {
                         vec![(s.memory_ref.clone(), id(&format!("e{:05}", n - 1)))]
                     };
-                    batch = batch.put_from(id(&format!("e{n:05}")), admitted, sources);
+                    batch = batch.put_derived(id(&format!("e{n:05}")), admitted, sources);
                     if memory == "signed" {
-                        batch = batch.sign(
+                        batch = batch.store_signature(
                             s.memory_ref.clone(),
                             id(&format!("e{n:05}")),
                             1,
@@ -1137,10 +1148,16 @@ async fn related(database: &Database, store: &PostgresStore) {
                 }
                 store.commit(batch).await.unwrap();
             }
-            let names = (KIN - MERGED..KIN).map(|n| id(&format!("e{n:05}")));
+            let names =
+                (RELATED_ENTRIES - MERGED..RELATED_ENTRIES).map(|n| id(&format!("e{n:05}")));
             let empty = Batch::new(s.tenant.clone(), NOON);
             let merge = names.fold(empty, |batch, name| {
-                batch.retire(s.memory_ref.clone(), name, Reason::Merged, id("e00000"))
+                batch.retire(
+                    s.memory_ref.clone(),
+                    name,
+                    RetireReason::Merged,
+                    id("e00000"),
+                )
             });
             store.commit(merge).await.unwrap();
         }
@@ -1166,16 +1183,19 @@ async fn related(database: &Database, store: &PostgresStore) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_binds_entries_together_is_read_by_indexes() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     related(&database, &database.open().await).await;
     let (store, log, app) = watch(&database).await;
     let signed = scope("t1", "signed");
     let fresh = scope("t1", "fresh");
-    let first = store.unsigned(&fresh, None, PAGE as u32).await.unwrap();
+    let first = store
+        .entries_without_signature(&fresh, None, PAGE as u32)
+        .await
+        .unwrap();
     log.take();
     assert_eq!(
         store
-            .unsigned(&fresh, Some(first[PAGE - 1].0), PAGE as u32)
+            .entries_without_signature(&fresh, Some(first[PAGE - 1].0), PAGE as u32)
             .await
             .unwrap()
             .len(),
@@ -1197,7 +1217,7 @@ async fn what_binds_entries_together_is_read_by_indexes() {
                 "signature",
                 "signature_pkey",
                 &["tenant_id", "scope_id"]
-            ) <= KIN as f64,
+            ) <= RELATED_ENTRIES as f64,
             "{plan:#?}"
         );
     }
@@ -1249,12 +1269,12 @@ async fn what_binds_entries_together_is_read_by_indexes() {
     }
     // Both memories have such entries.
     let trace = store
-        .trace(&signed.tenant, &Subject::from_bytes([0; 32]))
+        .trace_subject(&signed.tenant, &Subject::from_bytes([0; 32]))
         .await
         .unwrap();
     assert_eq!(
-        (trace.entries.len(), trace.innocent.len()),
-        (2 * ALIKE, 2 * MERGED)
+        (trace.entries.len(), trace.merged_survivors.len()),
+        (2 * WITH_SUBJECT, 2 * MERGED)
     );
     let sent = log.take();
     let begin = sent
@@ -1263,7 +1283,7 @@ async fn what_binds_entries_together_is_read_by_indexes() {
         .unwrap()
         .sql
         .clone();
-    let traces: Vec<Sent> = sent
+    let traces: Vec<SentStatement> = sent
         .into_iter()
         .filter(|sent| sent.sql.contains("RECURSIVE"))
         .collect();
@@ -1276,14 +1296,17 @@ async fn what_binds_entries_together_is_read_by_indexes() {
                 "entry_subject_pkey",
                 &["tenant_id", "subject"],
             );
-            assert!(subjects <= 2.0 * ALIKE as f64, "{subjects}: {plan:#?}");
+            assert!(
+                subjects <= 2.0 * WITH_SUBJECT as f64,
+                "{subjects}: {plan:#?}"
+            );
             assert!(
                 reads_by(
                     &plan,
                     "lineage",
                     "lineage_source",
                     &["tenant_id", "source_scope", "source_row"]
-                ) <= 4.0 * ALIKE as f64
+                ) <= 4.0 * WITH_SUBJECT as f64
             );
             let entries: f64 = plan
                 .iter()
@@ -1291,7 +1314,7 @@ async fn what_binds_entries_together_is_read_by_indexes() {
                 .map(|node| node.read)
                 .fold(0.0, f64::max);
             assert!(
-                entries <= 2.0 * (ALIKE + MERGED) as f64,
+                entries <= 2.0 * (WITH_SUBJECT + MERGED) as f64,
                 "{entries}: {plan:#?}"
             );
         }
@@ -1302,7 +1325,7 @@ async fn what_binds_entries_together_is_read_by_indexes() {
 /// that the purge finds afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn letting_go_reads_those_that_are_let_go() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     related(&database, &database.open().await).await;
     let links = "INSERT INTO remem.action_link (tenant_id, scope_id, row_id, action, reference, linked_at)
                  SELECT tenant_id, scope_id, row_id, 'act', n::text, 1 FROM remem.entry, generate_series(1, 4) n WHERE tenant_id = 't2'";
@@ -1317,7 +1340,7 @@ async fn letting_go_reads_those_that_are_let_go() {
     let s = scope("t1", "signed");
     assert_eq!(
         delete(&store, &s, "e00000", NOON).await.outcomes,
-        [Outcome::Removed]
+        [ChangeOutcome::Removed]
     );
     let runs = "INSERT INTO remem.snapshot (tenant_id, run_id, revision, at) SELECT 't2', 'run-' || n, 1, 1 FROM generate_series(1, 5000) n";
     database.admin().await.batch_execute(runs).await.unwrap();
@@ -1342,7 +1365,11 @@ async fn letting_go_reads_those_that_are_let_go() {
         assert!(read <= MERGED as f64, "{read}: {plan:#?}");
     }
     assert_eq!(
-        store.ended(&s.tenant, PAGE as u32).await.unwrap().len(),
+        store
+            .erasable_entries(&s.tenant, PAGE as u32)
+            .await
+            .unwrap()
+            .len(),
         PAGE
     );
     for plan in plans(&app, &log.one(), "t1").await {
@@ -1358,7 +1385,7 @@ const LATER: usize = 300;
 
 /// A memory with an old snapshot of the run `run_1`: most entries existed before, some were deleted
 /// long ago, some were deleted since, some were written since.
-async fn with_a_run(database: &Database, store: &PostgresStore) -> Revision {
+async fn with_a_run(database: &TestDatabase, store: &PostgresStore) -> Revision {
     let s = scope("t1", "big");
     let run = || Batch::new(s.tenant.clone(), NOON).in_run(RunId::parse("run_1").unwrap());
     let node = || {
@@ -1375,7 +1402,7 @@ async fn with_a_run(database: &Database, store: &PostgresStore) -> Revision {
         NOON,
     );
     let revision = store
-        .commit(run().put(id("e00000"), first).hold().emit(node()))
+        .commit(run().put(id("e00000"), first).hold_snapshot().emit(node()))
         .await
         .unwrap()
         .revision;
@@ -1411,7 +1438,7 @@ async fn with_a_run(database: &Database, store: &PostgresStore) -> Revision {
 
 /// Checks that a plan of a snapshot reads only a page, the changes since, and entries of one
 /// instant, never the whole memory.
-fn reads_little(plan: &[Node]) {
+fn reads_little(plan: &[PlanNode]) {
     let most = plan.iter().map(|node| node.read).fold(0.0, f64::max);
     assert!(
         most <= (2 * PAGE + LATER + 2 * ENDED + 100) as f64,
@@ -1421,7 +1448,7 @@ fn reads_little(plan: &[Node]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_run_reads_costs_a_page_and_what_changed_since() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let revision = with_a_run(&database, &database.open().await).await;
     let (store, log, app) = watch(&database).await;
     let s = scope("t1", "big");
@@ -1431,7 +1458,7 @@ async fn what_a_run_reads_costs_a_page_and_what_changed_since() {
         since: NOON,
         own_runs: vec![RunId::parse("run_1").unwrap()],
     };
-    let after = Some(Position {
+    let after = Some(ListPosition {
         created_at: Timestamp(NOON.0 + 150),
         id: id("e15050"),
     });

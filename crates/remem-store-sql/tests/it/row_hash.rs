@@ -7,16 +7,16 @@
 )]
 
 use crate::erasure::WITHOUT_HASHES;
-use crate::tenant_isolation::furnish_in;
+use crate::tenant_isolation::populate_store;
 use remem_core::{Batch, TenantId};
 use remem_store::{Directory, Store, StoreError};
-use remem_store_sql::copy::{Options, Place, copy};
-use remem_store_sql::postgres::{Target, fill_hashes, migrate};
+use remem_store_sql::copy::{CopyLocation, CopyOptions, copy};
+use remem_store_sql::postgres::{PostgresTarget, backfill_hashes, migrate};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
-use remem_testkit::Random;
+use remem_testkit::SeededRandom;
 use remem_testkit::cases;
 use remem_testkit::conformance::{NOON, delete, id, scope};
-use remem_testkit::postgres::{Database, PASSWORD};
+use remem_testkit::postgres::{PASSWORD, TestDatabase};
 use rusqlite::config::DbConfig;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
@@ -40,7 +40,7 @@ async fn folder() -> tempfile::TempDir {
     let location = Location::Folder(folder.path().into());
     let directory = SqliteDirectory::open(&location).unwrap();
     let store = SqliteStore::open(location, 1).unwrap();
-    furnish_in(&store, &directory, "a").await;
+    populate_store(&store, &directory, "a").await;
     folder
 }
 
@@ -116,7 +116,7 @@ fn dump(file: &Path) -> Option<BTreeSet<String>> {
     Some(rows)
 }
 
-fn flipped(value: &Value, random: &mut Random) -> Option<(&'static str, Value)> {
+fn flipped(value: &Value, random: &mut SeededRandom) -> Option<(&'static str, Value)> {
     let mut flip = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();
         let at = random.index(bytes.len());
@@ -132,7 +132,7 @@ fn flipped(value: &Value, random: &mut Random) -> Option<(&'static str, Value)> 
 }
 
 /// Changes one bit of one value. `None`: the value that was chosen cannot be changed in this way.
-fn change_a_value(folder: &Path, random: &mut Random) -> Option<String> {
+fn change_a_value(folder: &Path, random: &mut SeededRandom) -> Option<String> {
     let file = if random.one_in(6) { HOST } else { TENANT };
     let db = raw(&folder.join(file));
     let names: Vec<String> = tables(&db)
@@ -167,7 +167,7 @@ fn change_a_value(folder: &Path, random: &mut Random) -> Option<String> {
 async fn sqlite_tells_of_every_changed_value() {
     let folder = folder().await;
     checked(folder.path()).await.unwrap();
-    let mut random = Random::fresh();
+    let mut random = SeededRandom::fresh();
     let mut missed = Vec::new();
     let mut flips = 0;
     while flips < cases(60, 1_000) {
@@ -220,7 +220,7 @@ async fn sqlite_tells_of_every_changed_column() {
 #[tokio::test]
 async fn sqlite_tells_of_every_bit_of_a_page_that_changes_a_value() {
     let folder = folder().await;
-    let mut random = Random::fresh();
+    let mut random = SeededRandom::fresh();
     let mut missed = Vec::new();
     let mut found = 0;
     for _ in 0..cases(60, 1_000) {
@@ -296,9 +296,9 @@ async fn a_copy_refuses_a_damaged_source() {
         assert!(raw(&folder.path().join(file)).execute(sql, []).unwrap() > 0);
         let to = tempfile::tempdir().unwrap();
         let copied = copy(
-            Place::Folder(folder.path().into()),
-            Place::Folder(to.path().join("new")),
-            &Options::default(),
+            CopyLocation::Folder(folder.path().into()),
+            CopyLocation::Folder(to.path().join("new")),
+            &CopyOptions::default(),
             &mut |_| ControlFlow::Continue(()),
         )
         .await;
@@ -323,7 +323,10 @@ async fn the_hash_of_a_text_goes_with_it() {
     delete(&store, &scope("a", "notes"), "e1", NOON).await;
     let run = remem_core::RunId::parse("run_1").unwrap();
     let batch = || Batch::new(tenant(), NOON);
-    store.commit(batch().in_run(run).release()).await.unwrap();
+    store
+        .commit(batch().in_run(run).release_snapshot())
+        .await
+        .unwrap();
     let s = scope("a", "notes");
     store
         .commit(batch().erase(s.memory_ref.clone(), id("e1")))
@@ -349,7 +352,10 @@ async fn postgres_the_hash_of_a_text_goes_with_it() {
     delete(&store, &s, "e1", NOON).await;
     let run = remem_core::RunId::parse("run_1").unwrap();
     let batch = || Batch::new(tenant(), NOON);
-    store.commit(batch().in_run(run).release()).await.unwrap();
+    store
+        .commit(batch().in_run(run).release_snapshot())
+        .await
+        .unwrap();
     let erased = batch().erase(s.memory_ref.clone(), id("e1"));
     store.commit(erased).await.unwrap();
     assert_ne!(hash().await, before);
@@ -409,11 +415,14 @@ async fn sqlite_fills_older_rows_and_goes_on_after_a_stop() {
     while left > 0 {
         // A new process each time: finished pages stay, the progress is not stored.
         let store = SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap();
-        let now = store.unhashed(&tenant()).await.unwrap();
+        let now = store.count_rows_without_hash(&tenant()).await.unwrap();
         assert!(now < left, "{now} of {left} are left");
         left = now;
         store.verify(&tenant()).await.unwrap();
-        let due = store.due(remem_store::Work::Purge, NOON).await.unwrap();
+        let due = store
+            .tenants_with_work(remem_store::DueWork::Purge, NOON)
+            .await
+            .unwrap();
         assert!(!due.is_empty(), "the pass that fills is due");
         store
             .scrub(&tenant(), NOON.plus_ms(-1), false)
@@ -431,16 +440,16 @@ async fn sqlite_fills_older_rows_and_goes_on_after_a_stop() {
 }
 
 /// A database with rows in every table of the tenant `a`.
-async fn database() -> (Database, remem_store_sql::PostgresStore) {
-    let database = Database::fresh().await;
+async fn database() -> (TestDatabase, remem_store_sql::PostgresStore) {
+    let database = TestDatabase::fresh().await;
     let store = database.open().await;
-    furnish_in(&store, &store.directory(), "a").await;
+    populate_store(&store, &store.directory(), "a").await;
     store.host_secret(&[1; 32]).await.unwrap();
     (database, store)
 }
 
 /// A connection as the superuser, without triggers and constraints.
-async fn past_everything(database: &Database) -> Client {
+async fn past_everything(database: &TestDatabase) -> Client {
     let admin = database.admin().await;
     let checks = "SET session_replication_role = replica;
          DO $$ DECLARE c record; BEGIN
@@ -496,7 +505,7 @@ async fn postgres_tells_of_every_changed_value() {
     let admin = past_everything(&database).await;
     let directory = store.directory();
     let columns = columns(&admin).await;
-    let mut random = Random::fresh();
+    let mut random = SeededRandom::fresh();
     let mut missed = Vec::new();
     let mut flips = 0;
     let mut turn = 0;
@@ -551,7 +560,7 @@ async fn postgres_tells_of_a_direction_that_is_not_its_vector() {
 async fn postgres_fills_older_rows_and_goes_on_after_a_stop() {
     let (database, store) = database().await;
     drop(store);
-    let target = Target::parse(&database.admin_url).unwrap();
+    let target = PostgresTarget::parse(&database.admin_url).unwrap();
     let many = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body)
          SELECT 'a', 'file', 'f' || n, 1, 1, '{}' FROM generate_series(1, 2500) n";
     let admin = database.admin().await;
@@ -562,24 +571,24 @@ async fn postgres_fills_older_rows_and_goes_on_after_a_stop() {
     let migrated = migrate(&target, PASSWORD).await.unwrap();
     assert_eq!(migrated.applied, ["0004_row_hash", "0010_row_hash"]);
     let store = database.open().await;
-    let before = store.unhashed(&tenant()).await.unwrap();
+    let before = store.count_rows_without_hash(&tenant()).await.unwrap();
     assert!(before > 2_500, "{before}");
     store.verify(&tenant()).await.unwrap();
     let killed = tokio::spawn(async move {
-        let killed = |told: &remem_store_sql::postgres::Filling| {
+        let killed = |told: &remem_store_sql::postgres::BackfillProgress| {
             assert!(told.table != "record", "killed after a page of records");
         };
-        fill_hashes(&target, &mut { killed }).await
+        backfill_hashes(&target, &mut { killed }).await
     });
     assert!(killed.await.unwrap_err().is_panic());
-    let between = store.unhashed(&tenant()).await.unwrap();
+    let between = store.count_rows_without_hash(&tenant()).await.unwrap();
     assert!(0 < between && between < before, "{between} of {before}");
     store.verify(&tenant()).await.unwrap();
-    let target = Target::parse(&database.admin_url).unwrap();
+    let target = PostgresTarget::parse(&database.admin_url).unwrap();
     let mut pages = 0;
-    fill_hashes(&target, &mut |_| pages += 1).await.unwrap();
+    backfill_hashes(&target, &mut |_| pages += 1).await.unwrap();
     assert!(pages > 2);
-    assert_eq!(store.unhashed(&tenant()).await.unwrap(), 0);
+    assert_eq!(store.count_rows_without_hash(&tenant()).await.unwrap(), 0);
     store.verify(&tenant()).await.unwrap();
     store.directory().verify().await.unwrap();
     let sql = "SET session_replication_role = replica; UPDATE remem.record SET row_hash = NULL WHERE key = 'f7'";
@@ -611,7 +620,7 @@ async fn the_documentation_tells_of_every_table_how_it_is_checked() {
     for file in [HOST, TENANT] {
         found.extend(tables(&raw(&folder.path().join(file))));
     }
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let sql = "SELECT relname::text FROM pg_class WHERE relnamespace = 'remem'::regnamespace AND relkind IN ('r', 'p')";
     let rows = database.admin().await.query(sql, &[]).await.unwrap();
     found.extend(rows.iter().map(|row| row.get::<_, String>(0)));

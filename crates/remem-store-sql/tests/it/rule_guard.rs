@@ -10,11 +10,11 @@
 use crate::workshop;
 use remem_core::trgm::{Trigrams, is_guarded};
 use remem_core::{Batch, Draft, Rejection, Scope};
-use remem_store::{Outcome, ReadAt, Store, StoreError};
+use remem_store::{ChangeOutcome, ReadAt, Store, StoreError};
 use remem_store_sql::{Location, SqliteStore};
 use remem_testkit::conformance::{NOON, admit, admit_by, id, scope};
-use remem_testkit::postgres::Database;
-use remem_testkit::{Random, cases};
+use remem_testkit::postgres::TestDatabase;
+use remem_testkit::{SeededRandom, cases};
 use workshop::{claim, rule_id, rule_text, world};
 
 /// Never change it: a difference that was found once must be found again.
@@ -48,14 +48,14 @@ const WORDS: [&str; 24] = [
     "x86",
 ];
 
-fn text(random: &mut Random, words: usize) -> String {
+fn text(random: &mut SeededRandom, words: usize) -> String {
     (0..words)
         .map(|_| random.pick(&WORDS).to_owned() + random.pick(&[" ", " ", ", ", "-", "。"]))
         .collect()
 }
 
 /// The text of a rule with some words replaced: few enough to restate it about half of the time.
-fn near(random: &mut Random, rule: &str) -> String {
+fn near(random: &mut SeededRandom, rule: &str) -> String {
     let mut words: Vec<String> = rule.split(' ').map(str::to_owned).collect();
     for _ in 0..random.index(1 + words.len() / 4) {
         let at = random.index(words.len());
@@ -87,9 +87,9 @@ async fn put(store: &dyn Store, s: &Scope, name: &str, draft: Draft) -> Option<b
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn inv_35_verdicts_are_the_same_on_both_stores_and_in_rust() {
-    let postgres = Database::fresh().await.open().await;
+    let postgres = TestDatabase::fresh().await.open().await;
     let sqlite = SqliteStore::open(Location::Memory, 1).unwrap();
-    let mut random = Random::new(SEED);
+    let mut random = SeededRandom::new(SEED);
     let s = scope("a", "m");
     let rules: Vec<String> = (0..60)
         .map(|n| text(&mut random, 12 + n / 2).trim().to_owned())
@@ -99,7 +99,7 @@ async fn inv_35_verdicts_are_the_same_on_both_stores_and_in_rust() {
             .iter()
             .enumerate()
             .fold(Batch::new(s.tenant.clone(), NOON), |batch, (n, rule)| {
-                batch.rule(
+                batch.set_rule(
                     world("w1"),
                     rule_id(&format!("r{n}")),
                     Some(rule_text(rule)),
@@ -120,7 +120,7 @@ async fn inv_35_verdicts_are_the_same_on_both_stores_and_in_rust() {
             near(&mut random, rule)
         };
         let grams = Trigrams::of(&said);
-        let expected = is_guarded(&said) && known.iter().any(|rule| grams.shadows(rule));
+        let expected = is_guarded(&said) && known.iter().any(|rule| grams.restates(rule));
         let name = format!("e{n}");
         for store in [&sqlite as &dyn Store, &postgres] {
             assert_eq!(
@@ -130,7 +130,7 @@ async fn inv_35_verdicts_are_the_same_on_both_stores_and_in_rust() {
             );
             assert_eq!(
                 store
-                    .shadowed(&s.tenant, &world("w1"), &said)
+                    .restated_rule(&s.tenant, &world("w1"), &said)
                     .await
                     .unwrap()
                     .is_some(),
@@ -155,13 +155,20 @@ async fn redacts_what_is_older_than_a_rule(store: &dyn Store) {
     let s = scope("b", "m");
     let rule = workshop::RULES[0];
     assert_eq!(put(store, &s, "old", claim(rule, "w1")).await, Some(false));
-    let write =
-        Batch::new(s.tenant.clone(), NOON).rule(world("w1"), rule_id("r1"), Some(rule_text(rule)));
+    let write = Batch::new(s.tenant.clone(), NOON).set_rule(
+        world("w1"),
+        rule_id("r1"),
+        Some(rule_text(rule)),
+    );
     store.commit(write).await.unwrap();
     assert_eq!(put(store, &s, "new", claim(rule, "w1")).await, Some(true));
     for (scan, text, outcome) in [
-        (2, rule.to_owned(), Outcome::Nothing),
-        (3, rule.replace("second", "[REDACTED]"), Outcome::Removed),
+        (2, rule.to_owned(), ChangeOutcome::NoChange),
+        (
+            3,
+            rule.replace("second", "[REDACTED]"),
+            ChangeOutcome::Removed,
+        ),
     ] {
         let again = Batch::new(s.tenant.clone(), NOON)
             .rewrite(id("old"), admit_by(&s, claim(&text, "w1"), NOON, scan));
@@ -175,7 +182,7 @@ async fn redacts_what_is_older_than_a_rule(store: &dyn Store) {
             .await
             .unwrap()
             .unwrap();
-        assert_eq!((entry.content, entry.scan), (text, scan));
+        assert_eq!((entry.content, entry.redaction_fingerprint), (text, scan));
     }
     // A text that restated no rule may not be rewritten so that it does.
     assert_eq!(
@@ -207,17 +214,17 @@ async fn what_is_older_than_a_rule_can_be_redacted_sqlite() {
 
 #[tokio::test]
 async fn what_is_older_than_a_rule_can_be_redacted_postgres() {
-    redacts_what_is_older_than_a_rule(&Database::fresh().await.open().await).await;
+    redacts_what_is_older_than_a_rule(&TestDatabase::fresh().await.open().await).await;
 }
 
 /// A word of two to four syllables: with fewer possible words, all of 20,000 short rules would
 /// resemble each other.
-fn word(random: &mut Random) -> String {
+fn word(random: &mut SeededRandom) -> String {
     let onsets = [
         "b", "c", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "st", "tr",
         "pl",
     ];
-    let syllable = |random: &mut Random| {
+    let syllable = |random: &mut SeededRandom| {
         [
             random.pick(&onsets),
             random.pick(&["a", "e", "i", "o", "u", "ea", "ou"]),
@@ -230,7 +237,7 @@ fn word(random: &mut Random) -> String {
 /// The plans of all statements that PostgreSQL runs for a write of the application into the world,
 /// as it reports them itself. The plan of the statement alone would not do: inside the trigger it
 /// has other collations.
-async fn plans_of_write(database: &Database, said: &str) -> String {
+async fn plans_of_write(database: &TestDatabase, said: &str) -> String {
     let (client, mut connection) =
         tokio_postgres::connect(&database.admin_url, tokio_postgres::NoTls)
             .await
@@ -266,10 +273,10 @@ async fn plans_of_write(database: &Database, said: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn inv_33_twenty_thousand_rules_are_asked_through_their_index() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let store = database.open().await;
     let s = scope("a", "m");
-    let mut random = Random::new(SEED);
+    let mut random = SeededRandom::new(SEED);
     let mut rules = Vec::with_capacity(MANY);
     for start in (0..MANY).step_by(250) {
         let mut batch = Batch::new(s.tenant.clone(), NOON);
@@ -281,7 +288,7 @@ async fn inv_33_twenty_thousand_rules_are_asked_through_their_index() {
             .chars()
             .take(210)
             .collect();
-            batch = batch.rule(
+            batch = batch.set_rule(
                 world("w1"),
                 rule_id(&format!("r{n}")),
                 Some(rule_text(&rule)),

@@ -7,16 +7,16 @@
 )]
 
 use remem_core::ShapePolicy;
-use remem_store::{Directory, Tenant};
+use remem_store::{Directory, TenantRecord};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use remem_testkit::conformance::{NOON, draft, put, scope};
-use remem_testkit::postgres::Database;
+use remem_testkit::postgres::TestDatabase;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The type of a column and whether it may be NULL, by table and column.
-type Columns = BTreeMap<(String, String), (String, bool)>;
+type SchemaColumns = BTreeMap<(String, String), (String, bool)>;
 
 /// The differences between the stores: table, column (`*` is the whole table), and reason.
 const DIFFERENT: [(&str, &str, &str); 25] = [
@@ -135,8 +135,8 @@ fn common(kind: &str) -> &'static str {
     }
 }
 
-async fn in_postgres() -> Columns {
-    let database = Database::fresh().await;
+async fn in_postgres() -> SchemaColumns {
+    let database = TestDatabase::fresh().await;
     let sql = "SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull
                FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
                WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p', 'v') AND a.attnum > 0 AND NOT a.attisdropped";
@@ -147,13 +147,13 @@ async fn in_postgres() -> Columns {
 }
 
 /// Reads the files that the store made, not the scripts.
-async fn in_sqlite() -> Columns {
+async fn in_sqlite() -> SchemaColumns {
     let folder = tempfile::tempdir().unwrap();
     let location = Location::Folder(folder.path().into());
     let directory = SqliteDirectory::open(&location).unwrap();
     let s = scope("twin", "m");
     directory
-        .put_tenant(&Tenant {
+        .put_tenant(&TenantRecord {
             id: s.tenant.clone(),
             created_at: NOON,
             shapes: ShapePolicy::Off,
@@ -168,14 +168,14 @@ async fn in_sqlite() -> Columns {
         NOON,
     )
     .await;
-    let mut columns = Columns::new();
+    let mut columns = SchemaColumns::new();
     for file in ["host.db", "tenants/twin.db"] {
         columns.extend(of_file(&folder.path().join(file)));
     }
     columns
 }
 
-fn of_file(file: &Path) -> Columns {
+fn of_file(file: &Path) -> SchemaColumns {
     let db = Connection::open(file).unwrap();
     // A key of SQLite that numbers the rows is declared without NOT NULL and never NULL.
     let sql = "SELECT m.name, i.name, i.type, i.\"notnull\" = 0 AND i.pk = 0 FROM sqlite_schema m, pragma_table_info(m.name) i
@@ -212,7 +212,8 @@ async fn every_table_has_the_same_columns_in_both_stores() {
             continue;
         }
         let (table, column) = key;
-        let shown = |columns: &Columns| columns.get(key).map(|(kind, null)| (common(kind), *null));
+        let shown =
+            |columns: &SchemaColumns| columns.get(key).map(|(kind, null)| (common(kind), *null));
         assert_eq!(
             shown(&sqlite),
             shown(&postgres),
@@ -251,7 +252,7 @@ async fn every_listed_difference_is_still_one() {
     let sqlite = in_sqlite().await;
     let postgres = in_postgres().await;
     for (table, column, why) in DIFFERENT {
-        let of = |columns: &Columns| -> Vec<(String, &str, bool)> {
+        let of = |columns: &SchemaColumns| -> Vec<(String, &str, bool)> {
             let found = columns
                 .iter()
                 .filter(|(key, _)| means((table, column), key));

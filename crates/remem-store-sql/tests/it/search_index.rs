@@ -27,7 +27,7 @@ fn direction(n: usize) -> Embedding {
 async fn embed(store: &SqliteStore, s: &Scope, name: &str, n: usize) {
     let entry = store.get(s, &id(name), &NOW).await.unwrap().unwrap();
     store
-        .commit(Batch::new(s.tenant.clone(), NOON).embed(&entry, MODEL, direction(n)))
+        .commit(Batch::new(s.tenant.clone(), NOON).store_embedding(&entry, MODEL, direction(n)))
         .await
         .unwrap();
 }
@@ -44,7 +44,7 @@ async fn view(store: &SqliteStore, s: &Scope) -> Vec<String> {
             .search(s, &probe, &Filter::default(), 50, &NOW)
             .await
             .unwrap();
-        view.push(format!("{:?}", found.lexical_best));
+        view.push(format!("{:?}", found.lexical_max));
         view.extend(found.candidates.iter().map(|c| {
             format!(
                 "{} {:?} {:?} {}",

@@ -7,15 +7,17 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use remem_store::{ReadAt, Store, Work};
+use remem_store::{DueWork, ReadAt, Store};
 use remem_store_sql::PostgresStore;
-use remem_store_sql::postgres::{Migrated, Options, SchemaError, Target, migrate};
+use remem_store_sql::postgres::{
+    MigrationReport, PostgresOptions, PostgresTarget, SchemaError, migrate,
+};
 use remem_testkit::conformance::{NOON, all, draft, put, scope};
-use remem_testkit::postgres::{Database, PASSWORD};
+use remem_testkit::postgres::{PASSWORD, TestDatabase};
 use remem_testkit::{Proxy, ProxyMode, wait_for};
 
 /// The reason why the database is not served.
-async fn refusal(options: Options) -> String {
+async fn refusal(options: PostgresOptions) -> String {
     PostgresStore::open(options)
         .await
         .err()
@@ -24,7 +26,7 @@ async fn refusal(options: Options) -> String {
 }
 
 /// Runs `gap`, looks for all of `words` in the refusal, runs `mend`, and opens it again.
-async fn refuses(database: &Database, gap: &str, mend: &str, words: &[&str]) {
+async fn refuses(database: &TestDatabase, gap: &str, mend: &str, words: &[&str]) {
     let admin = database.admin().await;
     let named = |sql: &str| sql.replace("NAME", &database.name);
     admin.batch_execute(&named(gap)).await.unwrap();
@@ -38,12 +40,12 @@ async fn refuses(database: &Database, gap: &str, mend: &str, words: &[&str]) {
         .unwrap_or_else(|error| panic!("after {mend}: {error}"));
 }
 
-async fn migrated(url: &str, password: &str) -> Result<Migrated, SchemaError> {
-    migrate(&Target::parse(url).unwrap(), password).await
+async fn migrate_url(url: &str, password: &str) -> Result<MigrationReport, SchemaError> {
+    migrate(&PostgresTarget::parse(url).unwrap(), password).await
 }
 
 /// A separate user for this database, and its URL.
-async fn user(database: &Database, name: &str, rights: &str) -> (String, String) {
+async fn user(database: &TestDatabase, name: &str, rights: &str) -> (String, String) {
     let user = format!("{}_{name}", database.name);
     database
         .admin()
@@ -62,7 +64,7 @@ async fn user(database: &Database, name: &str, rights: &str) -> (String, String)
 /// Citus itself is not needed: the check reads the list of extensions.
 #[tokio::test]
 async fn a_sharded_database_is_refused() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let gap = "SET allow_system_table_mods = on; INSERT INTO pg_extension
          (oid, extname, extowner, extnamespace, extrelocatable, extversion)
          VALUES (99999, 'citus', 10, 11, false, '13.2')";
@@ -73,10 +75,10 @@ async fn a_sharded_database_is_refused() {
 /// A pooler that ignores `options` would run passes with the rights of requests.
 #[tokio::test]
 async fn a_pooler_that_drops_the_role_is_refused() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let (proxy, url) = Proxy::in_front_of(&database.app_url).await;
-    let behind = || Options {
-        target: Target::parse(&url).unwrap(),
+    let behind = || PostgresOptions {
+        target: PostgresTarget::parse(&url).unwrap(),
         ..database.options(1)
     };
     proxy.mode.send_replace(ProxyMode::DropOptions);
@@ -91,7 +93,7 @@ async fn a_pooler_that_drops_the_role_is_refused() {
     let store = PostgresStore::open(behind()).await.unwrap();
     proxy.cut(ProxyMode::DropOptions);
     let refused = wait_for("a connection of the worker is refused", || async {
-        let due = store.due(Work::Purge, NOON).await;
+        let due = store.tenants_with_work(DueWork::Purge, NOON).await;
         let text = due.err().map(|error| chain(&error));
         text.filter(|text| text.contains("another role"))
     });
@@ -106,9 +108,9 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 #[tokio::test]
 async fn a_superuser_is_refused() {
-    let database = Database::fresh().await;
-    let text = refusal(Options {
-        target: Target::parse(&database.admin_url).unwrap(),
+    let database = TestDatabase::fresh().await;
+    let text = refusal(PostgresOptions {
+        target: PostgresTarget::parse(&database.admin_url).unwrap(),
         ..database.options(1)
     })
     .await;
@@ -120,9 +122,9 @@ async fn a_superuser_is_refused() {
     ] {
         assert!(text.contains(word), "{text}");
     }
-    let worker = Some(Target::parse(&database.admin_url).unwrap());
+    let worker = Some(PostgresTarget::parse(&database.admin_url).unwrap());
     assert!(
-        refusal(Options {
+        refusal(PostgresOptions {
             worker,
             ..database.options(1)
         })
@@ -135,7 +137,7 @@ async fn a_superuser_is_refused() {
 
 #[tokio::test]
 async fn a_role_that_sees_past_the_policies_is_refused() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let use_instead = [
         "user NAME_app ",
         "use the role that `remem migrate` names (NAME_app)",
@@ -178,7 +180,7 @@ async fn a_role_that_sees_past_the_policies_is_refused() {
 
 #[tokio::test]
 async fn a_worker_that_sees_past_the_policies_is_refused() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     for (gap, mend, why) in [
         (
             "ALTER ROLE NAME_worker BYPASSRLS",
@@ -202,7 +204,7 @@ async fn a_worker_that_sees_past_the_policies_is_refused() {
 
 #[tokio::test]
 async fn an_open_table_is_refused() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let admin = database.admin().await;
     let sql = "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                WHERE n.nspname = 'remem' AND c.relkind = 'r' AND c.relrowsecurity ORDER BY 1";
@@ -234,7 +236,7 @@ async fn an_open_table_is_refused() {
 
 #[tokio::test]
 async fn a_table_without_its_restrictive_policy_is_refused() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let create = |kind: &str| {
         format!(
             "CREATE POLICY tenant_wall ON remem.entry AS {kind} USING (tenant_id = remem.current_tenant())
@@ -266,7 +268,7 @@ async fn a_table_without_its_restrictive_policy_is_refused() {
 /// anew.
 #[tokio::test]
 async fn a_wall_that_was_changed_is_refused_and_migrating_mends_it() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let admin = database.admin().await;
     for (gap, why) in [
         (
@@ -339,7 +341,7 @@ async fn a_wall_that_was_changed_is_refused_and_migrating_mends_it() {
             .unwrap();
         let text = refusal(database.options(1)).await;
         assert!(text.contains(why), "{gap}: {text}");
-        migrated(&database.admin_url, PASSWORD).await.unwrap();
+        migrate_url(&database.admin_url, PASSWORD).await.unwrap();
         PostgresStore::open(database.options(1))
             .await
             .unwrap_or_else(|error| panic!("{gap} was not mended: {error}"));
@@ -356,7 +358,7 @@ async fn a_wall_that_was_changed_is_refused_and_migrating_mends_it() {
 
 #[tokio::test]
 async fn views_and_functions_behind_the_wall_are_refused() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let view = "CREATE VIEW remem.peek AS SELECT * FROM remem.entry";
     refuses(
         &database,
@@ -394,7 +396,7 @@ async fn views_and_functions_behind_the_wall_are_refused() {
 /// A constraint by trigger applies to every role, so it must be in place.
 #[tokio::test]
 async fn a_trigger_that_is_off_or_gone_is_refused() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     for name in [
         "a_rule_shadow_put",
         "a_rule_shadow_change",
@@ -418,7 +420,7 @@ async fn a_trigger_that_is_off_or_gone_is_refused() {
 
 #[tokio::test]
 async fn several_gaps_are_named_at_once() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let gaps = "ALTER TABLE remem.scope DISABLE ROW LEVEL SECURITY; ALTER TABLE remem.event NO FORCE ROW LEVEL SECURITY";
     let mend = "ALTER TABLE remem.scope ENABLE ROW LEVEL SECURITY; ALTER TABLE remem.event FORCE ROW LEVEL SECURITY";
     refuses(
@@ -432,9 +434,9 @@ async fn several_gaps_are_named_at_once() {
 
 #[tokio::test]
 async fn an_unprepared_database_is_refused() {
-    let database = Database::empty().await;
-    let text = refusal(Options {
-        target: Target::parse(&database.admin_url).unwrap(),
+    let database = TestDatabase::empty().await;
+    let text = refusal(PostgresOptions {
+        target: PostgresTarget::parse(&database.admin_url).unwrap(),
         ..database.options(1)
     })
     .await;
@@ -442,13 +444,13 @@ async fn an_unprepared_database_is_refused() {
         text.contains("not prepared") && text.contains("remem migrate"),
         "{text}"
     );
-    migrated(&database.admin_url, PASSWORD).await.unwrap();
+    migrate_url(&database.admin_url, PASSWORD).await.unwrap();
     database.open().await;
 }
 
 #[tokio::test]
 async fn an_older_and_a_newer_schema_are_refused() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     for (series, last) in [("memory", 10), ("host", 4)] {
         let drop =
             format!("DELETE FROM remem.schema_step WHERE series = '{series}' AND number = {last}");
@@ -478,7 +480,7 @@ async fn an_older_and_a_newer_schema_are_refused() {
         )
         .await;
         database.admin().await.batch_execute(&ahead).await.unwrap();
-        let text = migrated(&database.admin_url, PASSWORD)
+        let text = migrate_url(&database.admin_url, PASSWORD)
             .await
             .unwrap_err()
             .to_string();
@@ -492,8 +494,8 @@ async fn an_older_and_a_newer_schema_are_refused() {
 
 #[tokio::test]
 async fn migrating_again_changes_nothing_and_keeps_the_password() {
-    let database = Database::empty().await;
-    let first = migrated(&database.admin_url, PASSWORD).await.unwrap();
+    let database = TestDatabase::empty().await;
+    let first = migrate_url(&database.admin_url, PASSWORD).await.unwrap();
     assert!(first.app_created);
     assert_eq!(
         first.applied,
@@ -517,7 +519,7 @@ async fn migrating_again_changes_nothing_and_keeps_the_password() {
     let s = scope("a", "m");
     let now = ReadAt::Now(NOON);
     put(&database.open().await, &s, "e1", draft("kept"), NOON).await;
-    let second = migrated(&database.admin_url, "another password")
+    let second = migrate_url(&database.admin_url, "another password")
         .await
         .unwrap();
     assert!(
@@ -533,12 +535,12 @@ async fn migrating_again_changes_nothing_and_keeps_the_password() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn migrating_twice_at_once_prepares_it_once() {
-    let database = Database::empty().await;
+    let database = TestDatabase::empty().await;
     let url = &database.admin_url;
     let all = tokio::join!(
-        migrated(url, PASSWORD),
-        migrated(url, PASSWORD),
-        migrated(url, PASSWORD)
+        migrate_url(url, PASSWORD),
+        migrate_url(url, PASSWORD),
+        migrate_url(url, PASSWORD)
     );
     let all = [all.0.unwrap(), all.1.unwrap(), all.2.unwrap()];
     assert_eq!(all.iter().filter(|one| one.app_created).count(), 1);
@@ -552,9 +554,9 @@ async fn migrating_twice_at_once_prepares_it_once() {
 
 #[tokio::test]
 async fn a_user_that_may_not_create_roles_is_told_what_an_administrator_has_to_run() {
-    let database = Database::empty().await;
+    let database = TestDatabase::empty().await;
     let (user, url) = user(&database, "plain", "").await;
-    let text = migrated(&url, "the-new-password")
+    let text = migrate_url(&url, "the-new-password")
         .await
         .unwrap_err()
         .to_string();
@@ -577,7 +579,7 @@ async fn a_user_that_may_not_create_roles_is_told_what_an_administrator_has_to_r
         .replace("CURRENT_USER_OF_THE_URL", &user);
     let admin = database.admin().await;
     admin.batch_execute(&roles).await.unwrap();
-    let done = migrated(&url, "the-new-password").await.unwrap();
+    let done = migrate_url(&url, "the-new-password").await.unwrap();
     assert!(
         !done.app_created,
         "so the password is the administrator's business"
@@ -597,12 +599,18 @@ async fn a_user_that_may_not_create_roles_is_told_what_an_administrator_has_to_r
         NOON,
     )
     .await;
-    assert!(migrated(&url, PASSWORD).await.unwrap().applied.is_empty());
+    assert!(
+        migrate_url(&url, PASSWORD)
+            .await
+            .unwrap()
+            .applied
+            .is_empty()
+    );
 }
 
 #[tokio::test]
 async fn an_administrator_of_the_database_alone_can_migrate() {
-    let database = Database::empty().await;
+    let database = TestDatabase::empty().await;
     let (user, url) = user(&database, "dba", "CREATEROLE").await;
     database
         .admin()
@@ -610,20 +618,26 @@ async fn an_administrator_of_the_database_alone_can_migrate() {
         .batch_execute(&format!("ALTER DATABASE {} OWNER TO {user}", database.name))
         .await
         .unwrap();
-    assert!(migrated(&url, PASSWORD).await.unwrap().app_created);
+    assert!(migrate_url(&url, PASSWORD).await.unwrap().app_created);
     let store = database.open().await;
     assert!(
         store
-            .due(remem_store::Work::Purge, NOON)
+            .tenants_with_work(remem_store::DueWork::Purge, NOON)
             .await
             .unwrap()
             .is_empty(),
         "the worker works, too"
     );
     drop(store);
-    assert!(migrated(&url, PASSWORD).await.unwrap().applied.is_empty());
-    let text = refusal(Options {
-        target: Target::parse(&url).unwrap(),
+    assert!(
+        migrate_url(&url, PASSWORD)
+            .await
+            .unwrap()
+            .applied
+            .is_empty()
+    );
+    let text = refusal(PostgresOptions {
+        target: PostgresTarget::parse(&url).unwrap(),
         ..database.options(1)
     })
     .await;
@@ -635,17 +649,17 @@ async fn an_administrator_of_the_database_alone_can_migrate() {
 
 #[tokio::test]
 async fn a_wrong_password_is_refused_without_repeating_it() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let wrong = "hunter2-and-more";
     let url = database.app_url.replace(PASSWORD, wrong);
-    let opened = PostgresStore::open(Options {
-        target: Target::parse(&url).unwrap(),
+    let opened = PostgresStore::open(PostgresOptions {
+        target: PostgresTarget::parse(&url).unwrap(),
         ..database.options(1)
     })
     .await
     .err()
     .unwrap();
-    let migrated = migrated(&url, "another-secret").await.unwrap_err();
+    let migrated = migrate_url(&url, "another-secret").await.unwrap_err();
     let text = format!("{opened} {opened:?} {migrated} {migrated:?}");
     assert!(
         text.contains("28P01"),

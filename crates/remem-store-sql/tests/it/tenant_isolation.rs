@@ -14,15 +14,15 @@ use crate::workshop;
 use remem_core::event::NodeEnded;
 use remem_core::{
     Admission, Batch, Draft, Embedding, EventBody, Idempotency, ModelId, Permission, Policy,
-    Precondition, PrincipalId, Reason, RecordKind, Redactor, RunId, Scope, Seq, ShapePolicy,
+    Precondition, PrincipalId, RecordKind, Redactor, RetireReason, RunId, Scope, Seq, ShapePolicy,
     Subject, TenantId, Timestamp,
 };
 use remem_store::{
-    Directory, Filter, KeyRecord, Outcome, Probe, ReadAt, Store, StoreError, Tenant,
+    ChangeOutcome, Directory, Filter, KeyRecord, Probe, ReadAt, Store, StoreError, TenantRecord,
 };
 use remem_store_sql::PostgresStore;
 use remem_testkit::conformance::{self, NOON, admit, all, delete, draft, id, names, put, scope};
-use remem_testkit::postgres::Database;
+use remem_testkit::postgres::TestDatabase;
 use std::error::Error;
 use std::time::Duration;
 use tokio_postgres::Client;
@@ -41,24 +41,24 @@ const NO_SUCH_ROW: &str = "23503";
 
 /// A database in which the tenants `a` and `b` have rows of the same names and numbers in every
 /// table.
-async fn two_tenants() -> (Database, PostgresStore) {
-    let database = Database::fresh().await;
+async fn two_tenants() -> (TestDatabase, PostgresStore) {
+    let database = TestDatabase::fresh().await;
     let store = database.open().await;
     assert_eq!(
-        furnish(&store, "a").await,
-        furnish(&store, "b").await,
+        populate(&store, "a").await,
+        populate(&store, "b").await,
         "neither can tell that the other was there first"
     );
     (database, store)
 }
 
 /// Fills every table for one tenant; returns all results as text.
-async fn furnish(store: &PostgresStore, tenant: &str) -> String {
-    furnish_in(store, &store.directory(), tenant).await
+async fn populate(store: &PostgresStore, tenant: &str) -> String {
+    populate_store(store, &store.directory(), tenant).await
 }
 
 /// The same for any store.
-pub(crate) async fn furnish_in(
+pub(crate) async fn populate_store(
     store: &dyn Store,
     directory: &dyn Directory,
     tenant: &str,
@@ -95,23 +95,20 @@ pub(crate) async fn furnish_in(
         },
         NOON,
     );
-    let two = Batch::new(s.tenant.clone(), NOON).put_from(
+    let two = Batch::new(s.tenant.clone(), NOON).put_derived(
         id("e2"),
         two,
         vec![(s.memory_ref.clone(), id("e1"))],
     );
-    let two = two.sign(s.memory_ref.clone(), id("e2"), 1, vec![1]).link(
-        s.memory_ref.clone(),
-        id("e2"),
-        "act".into(),
-        "1".into(),
-    );
+    let two = two
+        .store_signature(s.memory_ref.clone(), id("e2"), 1, vec![1])
+        .link_action(s.memory_ref.clone(), id("e2"), "act".into(), "1".into());
     let rule = Some(workshop::rule_text(&format!(
         "{} of {tenant}",
         workshop::RULES[0]
     )));
     let second = store
-        .commit(two.rule(workshop::world("w1"), workshop::rule_id("r1"), rule))
+        .commit(two.set_rule(workshop::world("w1"), workshop::rule_id("r1"), rule))
         .await
         .unwrap();
     let entry = store.get(&s, &id("e2"), &NOW).await.unwrap().unwrap();
@@ -120,7 +117,7 @@ pub(crate) async fn furnish_in(
         .commit(
             Batch::new(s.tenant.clone(), NOON)
                 .as_host()
-                .embed(&entry, ModelId(5), vector),
+                .store_embedding(&entry, ModelId(5), vector),
         )
         .await
         .unwrap();
@@ -129,18 +126,18 @@ pub(crate) async fn furnish_in(
     let file = Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 1,
+        redaction_fingerprint: 1,
         now: NOON,
     }
-    .record(serde_json::Map::new());
-    let gate = Batch::new(s.tenant.clone(), NOON).set(
+    .redact_record(serde_json::Map::new());
+    let gate = Batch::new(s.tenant.clone(), NOON).set_record(
         RecordKind::Gate,
         "g".to_owned(),
         Precondition::None,
         file.clone(),
     );
     store.commit(gate).await.unwrap();
-    let file = Batch::new(s.tenant.clone(), NOON).set(
+    let file = Batch::new(s.tenant.clone(), NOON).set_record(
         RecordKind::File,
         "a.md".to_owned(),
         Precondition::None,
@@ -149,8 +146,8 @@ pub(crate) async fn furnish_in(
     let file = store.commit(file).await.unwrap();
     let held = Batch::new(s.tenant.clone(), NOON)
         .in_run(RunId::parse("run_1").unwrap())
-        .hold();
-    let held = held.repeat(
+        .hold_snapshot();
+    let held = held.emit_replayed(
         EventBody::NodeCompleted(NodeEnded {
             node_id: "n".to_owned(),
         }),
@@ -158,12 +155,12 @@ pub(crate) async fn furnish_in(
     );
     let held = store.commit(held).await.unwrap();
     let lease = store
-        .claim(&s.tenant, "purge", "a-node", NOON, 60_000)
+        .acquire_lease(&s.tenant, "purge", "a-node", NOON, 60_000)
         .await
         .unwrap();
     let shapes = ShapePolicy::Redact;
     let new = directory
-        .put_tenant(&Tenant {
+        .put_tenant(&TenantRecord {
             id: s.tenant.clone(),
             created_at: NOON,
             shapes,
@@ -199,7 +196,7 @@ fn key_of(tenant: &TenantId, name: &str, hash: [u8; 32]) -> KeyRecord {
 
 /// Every table with a tenant's name, from the catalogue. The list of tenants itself has no
 /// row-level security.
-async fn walled(admin: &Client) -> Vec<String> {
+async fn tables_with_tenants(admin: &Client) -> Vec<String> {
     let sql = "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped
                WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND c.relname <> 'tenant' ORDER BY 1";
@@ -274,7 +271,7 @@ async fn the_owner_of_the_tables_sees_no_row_because_security_is_forced() {
     let admin = database.admin().await;
     // The worker reads all of `upkeep`, so its policy names the application only; `rule` is read by
     // its owner (see below).
-    for table in walled(&admin)
+    for table in tables_with_tenants(&admin)
         .await
         .iter()
         .filter(|table| !["upkeep", "rule"].contains(&table.as_str()))
@@ -362,7 +359,7 @@ async fn without_an_identity_the_application_sees_no_row_of_any_table() {
     let (database, _store) = two_tenants().await;
     let admin = database.admin().await;
     let app = database.app().await;
-    for table in walled(&admin).await {
+    for table in tables_with_tenants(&admin).await {
         let select = format!("SELECT 1 FROM remem.{table}");
         assert_ne!(answer(&admin, &select).await, "0 rows", "{table} has rows");
         assert_eq!(
@@ -446,7 +443,7 @@ async fn an_identity_outside_of_a_transaction_has_no_effect() {
 
 /// Replaces `set_config` by a function found first on the application's search path: a transaction
 /// that begins with an identity already in its session fails.
-async fn spy_on_left_over_identities(database: &Database) {
+async fn spy_on_left_over_identities(database: &TestDatabase) {
     let name = &database.name;
     let spy = format!(
         "CREATE SCHEMA spy; GRANT USAGE ON SCHEMA spy TO public;
@@ -504,13 +501,16 @@ async fn live(store: &dyn Store, s: &Scope, rounds: usize) {
             n + 1
         );
         assert_eq!(store.stats(s, &NOW).await.unwrap().entries, n as u64 + 1);
-        assert_eq!(store.expired(&s.tenant, NOON, 10).await.unwrap(), []);
+        assert_eq!(
+            store.expired_entries(&s.tenant, NOON, 10).await.unwrap(),
+            []
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tenants_that_share_one_connection_stay_apart_and_leave_nothing_behind() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     spy_on_left_over_identities(&database).await;
     let store = PostgresStore::open(database.options(1)).await.unwrap();
     let one = scope("first", "m");
@@ -525,7 +525,7 @@ async fn tenants_that_share_one_connection_stay_apart_and_leave_nothing_behind()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_that_are_given_up_midway_leave_neither_an_identity_nor_a_hole_in_the_pool() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     spy_on_left_over_identities(&database).await;
     let store = PostgresStore::open(database.options(2)).await.unwrap();
     let one = scope("first", "m");
@@ -547,7 +547,12 @@ async fn calls_that_are_given_up_midway_leave_neither_an_identity_nor_a_hole_in_
             tokio::join!(
                 async { store.commit(write).await.is_ok() },
                 async { store.search(s, &probe, &none, 9, &NOW).await.is_ok() },
-                async { store.claim(&s.tenant, "purge", "me", NOON, 1).await.is_ok() },
+                async {
+                    store
+                        .acquire_lease(&s.tenant, "purge", "me", NOON, 1)
+                        .await
+                        .is_ok()
+                },
                 async { directory.find_key(&SAME_KEY).await.is_ok() },
             )
         };
@@ -677,7 +682,7 @@ async fn a_row_cannot_hang_on_another_tenants_memory_and_the_refusal_is_that_for
 
 /// Memories 11 (`~u1/m`) of the user `u1` and 12 of `u2`, with an entry each, beside those of the
 /// tenant `a` itself.
-async fn two_users(database: &Database) {
+async fn two_users(database: &TestDatabase) {
     let admin = database.admin().await;
     for (scope_id, user) in [(11, "u1"), (12, "u2")] {
         let memory = format!(
@@ -878,11 +883,12 @@ async fn nobody_truncates_and_nobody_rewrites_what_is_only_added_to() {
         app.batch_execute(&format!("SET ROLE {}_{role}", database.name))
             .await
             .unwrap();
-        for table in walled(&admin).await.iter().map(String::as_str).chain([
-            "tenant",
-            "host_secret",
-            "schema_step",
-        ]) {
+        for table in tables_with_tenants(&admin)
+            .await
+            .iter()
+            .map(String::as_str)
+            .chain(["tenant", "host_secret", "schema_step"])
+        {
             assert_eq!(
                 acting(&app, "a", "", &format!("TRUNCATE remem.{table} CASCADE")).await,
                 DENIED,
@@ -984,7 +990,7 @@ async fn a_policy_that_allows_everything_does_not_widen_the_wall() {
     let (database, _store) = two_tenants().await;
     let admin = database.admin().await;
     let app = database.app().await;
-    let tables = walled(&admin).await;
+    let tables = tables_with_tenants(&admin).await;
     for table in &tables {
         admin
             .batch_execute(&format!(
@@ -1089,7 +1095,7 @@ async fn sql_could_choose_its_identity_so_no_value_ever_becomes_sql() {
             );
         }
         store
-            .claim(&s.tenant, "purge", text, NOON, 1)
+            .acquire_lease(&s.tenant, "purge", text, NOON, 1)
             .await
             .unwrap();
         delete(&store, &s, text, NOON).await;
@@ -1272,7 +1278,7 @@ async fn the_worker_sees_who_is_due_and_no_content_without_an_identity() {
         DENIED
     );
     let due: Vec<String> = store
-        .due(remem_store::Work::Purge, NOON.plus_ms(60_000))
+        .tenants_with_work(remem_store::DueWork::Purge, NOON.plus_ms(60_000))
         .await
         .unwrap()
         .iter()
@@ -1363,7 +1369,7 @@ fn whole_text(error: &StoreError) -> String {
 
 #[tokio::test]
 async fn errors_carry_no_value_of_any_row() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let store = database.open().await;
     let s = scope("canary-tenant", "canary/memory");
     let batch = || {
@@ -1508,7 +1514,7 @@ async fn view(store: &PostgresStore, s: &Scope) -> String {
         view.push_str(&format!("{:?} {:?}\n", hit.entry.id, hit.cosine));
     }
     let around = store
-        .around(s, &[id("e1"), id("e2")], 2, &NOW)
+        .neighbours(s, &[id("e1"), id("e2")], 2, &NOW)
         .await
         .unwrap();
     view.push_str(&format!(
@@ -1519,31 +1525,31 @@ async fn view(store: &PostgresStore, s: &Scope) -> String {
     let stats = store.stats(s, &NOW).await.unwrap();
     let head = store.head(&s.tenant).await.unwrap();
     let scopes = store
-        .scopes(&s.tenant, &remem_core::Actor::Nobody, None, 100, &NOW)
+        .memories(&s.tenant, &remem_core::Actor::NoUser, None, 100, &NOW)
         .await
         .unwrap();
     let expired = store
-        .expired(&s.tenant, NOON.plus_ms(90_000), 10)
+        .expired_entries(&s.tenant, NOON.plus_ms(90_000), 10)
         .await
         .unwrap();
     let keys = store.directory().keys(&s.tenant).await.unwrap();
     let checked = store.verify(&s.tenant).await.unwrap();
-    let trace = store.trace(&s.tenant, &SUBJECT).await.unwrap();
+    let trace = store.trace_subject(&s.tenant, &SUBJECT).await.unwrap();
     let kin = store.lineage(s, &id("e2")).await.unwrap();
     let signed = store.signatures(s, None, 9).await.unwrap();
-    let unsigned = store.unsigned(s, None, 9).await.unwrap();
+    let unsigned = store.entries_without_signature(s, None, 9).await.unwrap();
     view.push_str(&format!("{trace:?} {kin:?} {signed:?} {unsigned:?}\n"));
     let rules = store
         .rules(&s.tenant, &workshop::world("w1"), None, 9)
         .await
         .unwrap();
-    let links = store.links(s, &id("e2")).await.unwrap();
+    let links = store.actions_of_entry(s, &id("e2")).await.unwrap();
     let held = store
-        .retention(&s.tenant, &remem_core::Actor::Host, None)
+        .retention_counts(&s.tenant, &remem_core::Actor::Host, None)
         .await
         .unwrap();
     let shadowed = store
-        .shadowed(
+        .restated_rule(
             &s.tenant,
             &workshop::world("w1"),
             &format!("{} of a", workshop::RULES[0]),
@@ -1566,7 +1572,7 @@ async fn with_the_second_wall_gone_the_first_one_holds() {
         view(&store, &scope("a", "notes")).await,
         view(&store, &scope("b", "notes")).await,
     );
-    for table in walled(&admin).await {
+    for table in tables_with_tenants(&admin).await {
         // Not all of row-level security: between the users of a tenant it is the only separation.
         admin
             .batch_execute(&format!(
@@ -1600,12 +1606,12 @@ async fn with_the_second_wall_gone_the_first_one_holds() {
     let stands = Batch::new(a.tenant.clone(), NOON).retire(
         a.memory_ref.clone(),
         id("e3"),
-        Reason::Merged,
+        RetireReason::Merged,
         id("e2"),
     );
     assert_eq!(
         store
-            .commit(stands.sign(a.memory_ref.clone(), id("e2"), 2, vec![2]))
+            .commit(stands.store_signature(a.memory_ref.clone(), id("e2"), 2, vec![2]))
             .await
             .unwrap()
             .outcomes
@@ -1614,7 +1620,7 @@ async fn with_the_second_wall_gone_the_first_one_holds() {
     );
     assert_eq!(
         delete(&store, &a, "e2", NOON).await.outcomes,
-        [Outcome::Held],
+        [ChangeOutcome::TextHeld],
         "an action rests on it"
     );
     let forget = Batch::new(a.tenant.clone(), NOON)
@@ -1623,7 +1629,7 @@ async fn with_the_second_wall_gone_the_first_one_holds() {
     store.commit(forget).await.unwrap();
     assert!(
         store
-            .trace(&a.tenant, &SUBJECT)
+            .trace_subject(&a.tenant, &SUBJECT)
             .await
             .unwrap()
             .entries
@@ -1631,13 +1637,13 @@ async fn with_the_second_wall_gone_the_first_one_holds() {
     );
     assert_eq!(
         delete(&store, &a, "e2", NOON).await.outcomes,
-        [Outcome::Nothing]
+        [ChangeOutcome::NoChange]
     );
     let late =
         Batch::new(a.tenant.clone(), NOON.plus_ms(90_000)).expire(a.memory_ref.clone(), id("e1"));
     assert_eq!(
         store.commit(late).await.unwrap().outcomes,
-        [Outcome::Removed]
+        [ChangeOutcome::Removed]
     );
     store
         .scrub(&a.tenant, Timestamp(i64::MAX), true)
@@ -1652,11 +1658,11 @@ async fn with_the_second_wall_gone_the_first_one_holds() {
             .unwrap()
     );
     let lease = store
-        .claim(&a.tenant, "purge", "a-node", NOON, 60_000)
+        .acquire_lease(&a.tenant, "purge", "a-node", NOON, 60_000)
         .await
         .unwrap()
         .unwrap();
-    store.release(&a.tenant, &lease).await.unwrap();
+    store.release_lease(&a.tenant, &lease).await.unwrap();
     assert_eq!(view(&store, &b).await, before.1);
     let repeat = Idempotency {
         operation: "put",
@@ -1672,7 +1678,7 @@ async fn with_the_second_wall_gone_the_first_one_holds() {
     );
     assert_eq!(
         store
-            .claim(&b.tenant, "purge", "another-node", NOON, 1)
+            .acquire_lease(&b.tenant, "purge", "another-node", NOON, 1)
             .await
             .unwrap(),
         None,

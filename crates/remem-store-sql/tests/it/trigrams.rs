@@ -8,9 +8,9 @@
 )]
 
 use remem_core::Trigrams;
-use remem_core::trgm::{GUARD_FLOOR_CHARS, is_guarded};
-use remem_testkit::postgres::Database;
-use remem_testkit::{Random, cases};
+use remem_core::trgm::{GUARDED_CHARS_MIN, is_guarded};
+use remem_testkit::postgres::TestDatabase;
+use remem_testkit::{SeededRandom, cases};
 use std::collections::HashSet;
 use tokio_postgres::Client;
 
@@ -50,9 +50,9 @@ const SCRIPTS: [&[(char, char)]; 14] = [
 
 const BETWEEN: [&str; 9] = [" ", " ", " ", ", ", ". ", "-", "_", "\n", "。"];
 
-fn word(random: &mut Random, script: &[(char, char)]) -> String {
+fn word(random: &mut SeededRandom, script: &[(char, char)]) -> String {
     let len = 1 + random.index(8);
-    let one = |random: &mut Random| {
+    let one = |random: &mut SeededRandom| {
         let (from, to) = random.pick(script);
         char::from_u32(from as u32 + random.index(to as usize - from as usize + 1) as u32)
             .unwrap_or('x')
@@ -61,7 +61,7 @@ fn word(random: &mut Random, script: &[(char, char)]) -> String {
 }
 
 /// A text of one script or of a few, as a list of words.
-fn words(random: &mut Random) -> Vec<String> {
+fn words(random: &mut SeededRandom) -> Vec<String> {
     let first = random.pick(&SCRIPTS);
     let second = random.pick(&SCRIPTS);
     let count = random.pick(&[0, 1, 3, 8, 20, 40, 60]);
@@ -76,7 +76,7 @@ fn words(random: &mut Random) -> Vec<String> {
         .collect()
 }
 
-fn written(random: &mut Random, words: &[String]) -> String {
+fn written(random: &mut SeededRandom, words: &[String]) -> String {
     words
         .iter()
         .map(|word| [word.as_str(), random.pick(&BETWEEN)].concat())
@@ -84,7 +84,7 @@ fn written(random: &mut Random, words: &[String]) -> String {
 }
 
 /// The same text with a few changes: so many that the similarity is often about 0.85.
-fn changed(random: &mut Random, words: &[String]) -> Vec<String> {
+fn changed(random: &mut SeededRandom, words: &[String]) -> Vec<String> {
     let mut words = words.to_vec();
     let changes = random.index(2 + words.len() / 5);
     for _ in 0..changes {
@@ -102,7 +102,7 @@ fn changed(random: &mut Random, words: &[String]) -> Vec<String> {
 }
 
 async fn client() -> Client {
-    let client = Database::empty().await.admin().await;
+    let client = TestDatabase::empty().await.admin().await;
     client
         .batch_execute("CREATE EXTENSION pg_trgm")
         .await
@@ -166,17 +166,17 @@ async fn compare(client: &Client, pairs: &[(String, String)]) -> (usize, usize) 
             );
             assert_eq!(
                 row.get::<_, bool>(0),
-                ours.shadows(&other),
+                ours.restates(&other),
                 "verdict over {a:?} and {b:?}"
             );
             assert_eq!(
                 row.get::<_, bool>(3),
                 is_guarded(a),
-                "the floor of {GUARD_FLOOR_CHARS} characters: {a:?}"
+                "the floor of {GUARDED_CHARS_MIN} characters: {a:?}"
             );
-            assert!(!ours.shadows(&other) || ours.sizes().contains(&other.len()));
+            assert!(!ours.restates(&other) || ours.restating_sizes().contains(&other.len()));
             let (both, either) = ours.similarity(&other);
-            shadows += usize::from(ours.shadows(&other));
+            shadows += usize::from(ours.restates(&other));
             near += usize::from(20 * both >= 16 * either && 20 * both <= 18 * either && either > 0);
         }
     }
@@ -204,7 +204,7 @@ async fn every_character_is_a_letter_for_both_or_only_here() {
 async fn verdicts_and_counts_are_those_of_the_server() {
     let client = client().await;
     let unknown = unknown_to_server(&client).await;
-    let mut random = Random::new(SEED);
+    let mut random = SeededRandom::new(SEED);
     let count = cases(6_000, 24_000) as usize;
     let mut pairs = Vec::with_capacity(count);
     let known = |text: String| {

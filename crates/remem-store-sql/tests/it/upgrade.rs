@@ -8,11 +8,11 @@
 )]
 
 use remem_core::{MemoryRef, RecordKind, Scope, TenantId, Timestamp};
-use remem_store::{Directory, ReadAt, Store, Work};
-use remem_store_sql::postgres::{Target, fill_hashes, migrate};
+use remem_store::{Directory, DueWork, ReadAt, Store};
+use remem_store_sql::postgres::{PostgresTarget, backfill_hashes, migrate};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use remem_testkit::conformance::all;
-use remem_testkit::postgres::{Database, PASSWORD};
+use remem_testkit::postgres::{PASSWORD, TestDatabase};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,18 +20,18 @@ use std::process::Command;
 use tokio_postgres::Client;
 
 /// The lists of the memory `notes`, by tenant: the contents of entries by id.
-type Answers = BTreeMap<String, BTreeMap<String, String>>;
+type ExpectedEntries = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The rows of a table as texts, without the columns that upgrades add.
-type Rows = BTreeMap<String, BTreeSet<String>>;
+type TableRows = BTreeMap<String, BTreeSet<String>>;
 
-fn kept(release: &str, file: &str) -> String {
+fn fixture_path(release: &str, file: &str) -> String {
     let root = env!("CARGO_MANIFEST_DIR");
     format!("{root}/tests/data/upgrade-{release}/{file}")
 }
 
 /// Runs a program of the system; returns its output.
-fn told(program: &str, arguments: &[&str]) -> Vec<u8> {
+fn run_program(program: &str, arguments: &[&str]) -> Vec<u8> {
     let done = Command::new(program).args(arguments).output().unwrap();
     assert!(done.status.success(), "{program} {arguments:?}");
     done.stdout
@@ -45,7 +45,7 @@ fn tenants() -> [TenantId; 2] {
 const LATER: ReadAt = ReadAt::Now(Timestamp(4_000_000_000_000));
 
 /// Checks that the stored host returns the same entries as when it was made.
-async fn assert_answers(store: &dyn Store, directory: &dyn Directory, answers: &Answers) {
+async fn assert_answers(store: &dyn Store, directory: &dyn Directory, answers: &ExpectedEntries) {
     for tenant in tenants() {
         let scope = Scope::new(tenant.clone(), MemoryRef::parse("notes").unwrap());
         let found: BTreeMap<String, String> = all(store, &scope, &LATER)
@@ -60,7 +60,10 @@ async fn assert_answers(store: &dyn Store, directory: &dyn Directory, answers: &
     let keys = directory.keys(&tenants()[0]).await.unwrap();
     let revoked = keys.iter().filter(|key| key.revoked_at.is_some()).count();
     assert_eq!((keys.len() > revoked, revoked), (true, 1));
-    for kind in RecordKind::ALL.into_iter().filter(|kind| !kind.is_inert()) {
+    for kind in RecordKind::ALL
+        .into_iter()
+        .filter(|kind| !kind.is_under_review())
+    {
         let found = store.records(&tenants()[0], kind, "", None, 1000).await;
         assert!(!found.unwrap().is_empty(), "a record of the kind {kind:?}");
     }
@@ -70,7 +73,7 @@ async fn assert_answers(store: &dyn Store, directory: &dyn Directory, answers: &
 fn sqlite_rows(
     file: &Path,
     like: Option<&BTreeMap<String, String>>,
-) -> (Rows, BTreeMap<String, String>) {
+) -> (TableRows, BTreeMap<String, String>) {
     let db = Connection::open(file).unwrap();
     let sql = "SELECT m.name, group_concat('quote(' || i.name || ')', ' || '' '' || ') FROM sqlite_schema m, pragma_table_info(m.name) i
                WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%' GROUP BY m.name";
@@ -82,7 +85,7 @@ fn sqlite_rows(
         .collect::<Result<_, _>>()
         .unwrap();
     let columns = like.cloned().unwrap_or(own);
-    let mut rows = Rows::new();
+    let mut rows = TableRows::new();
     for (table, columns) in &columns {
         let mut query = db
             .prepare(&format!("SELECT {columns} FROM {table}"))
@@ -96,13 +99,13 @@ fn sqlite_rows(
 #[tokio::test]
 async fn a_folder_of_0_1_0_holds_what_it_held() {
     let folder = tempfile::tempdir().unwrap();
-    let archive = kept("0.1.0", "sqlite.tar.gz");
-    told(
+    let archive = fixture_path("0.1.0", "sqlite.tar.gz");
+    run_program(
         "tar",
         &["-xzf", &archive, "-C", folder.path().to_str().unwrap()],
     );
     let answers = std::fs::read(folder.path().join("answers.json")).unwrap();
-    let answers: Answers = serde_json::from_slice(&answers).unwrap();
+    let answers: ExpectedEntries = serde_json::from_slice(&answers).unwrap();
     let files = ["host.db", "tenants/default.db", "tenants/other.db"];
     let files = files.map(|file| folder.path().join(file));
     let before: Vec<_> = files.iter().map(|file| sqlite_rows(file, None)).collect();
@@ -120,7 +123,7 @@ async fn a_folder_of_0_1_0_holds_what_it_held() {
         left = 0;
         for tenant in tenants() {
             store.verify(&tenant).await.unwrap();
-            left += store.unhashed(&tenant).await.unwrap();
+            left += store.count_rows_without_hash(&tenant).await.unwrap();
             store.scrub(&tenant, Timestamp(0), false).await.unwrap();
         }
         turns += 1;
@@ -140,21 +143,26 @@ async fn a_folder_of_0_1_0_holds_what_it_held() {
     for tenant in tenants() {
         store.verify(&tenant).await.unwrap();
     }
-    assert!(store.due(Work::Purge, Timestamp(0)).await.is_ok());
+    assert!(
+        store
+            .tenants_with_work(DueWork::Purge, Timestamp(0))
+            .await
+            .is_ok()
+    );
 }
 
 /// The same for a database, as the superuser, from whom no policy hides a row.
 async fn postgres_rows(
     admin: &Client,
     like: Option<&BTreeMap<String, String>>,
-) -> (Rows, BTreeMap<String, String>) {
+) -> (TableRows, BTreeMap<String, String>) {
     let sql = "SELECT c.relname::text, 'ROW(' || string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) || ')::text'
                FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
                WHERE c.relnamespace = 'remem'::regnamespace AND c.relkind = 'r' AND c.relname <> 'schema_step' GROUP BY 1";
     let own = admin.query(sql, &[]).await.unwrap();
     let own = own.iter().map(|row| (row.get(0), row.get(1))).collect();
     let columns: BTreeMap<String, String> = like.cloned().unwrap_or(own);
-    let mut rows = Rows::new();
+    let mut rows = TableRows::new();
     for (table, columns) in &columns {
         let found = admin
             .query(&format!("SELECT {columns} FROM remem.{table}"), &[])
@@ -168,8 +176,8 @@ async fn postgres_rows(
 }
 
 /// A stored dump in a new database, owned as `remem migrate` would have it.
-async fn restored(database: &Database, release: &str) -> Answers {
-    let dump = told("gzip", &["-dc", &kept(release, "postgres.sql.gz")]);
+async fn restore(database: &TestDatabase, release: &str) -> ExpectedEntries {
+    let dump = run_program("gzip", &["-dc", &fixture_path(release, "postgres.sql.gz")]);
     let dump = String::from_utf8(dump).unwrap();
     let (answers, dump) = dump.strip_prefix("-- ").unwrap().split_once('\n').unwrap();
     database.restore(dump).await;
@@ -178,37 +186,37 @@ async fn restored(database: &Database, release: &str) -> Answers {
 
 #[tokio::test]
 async fn a_database_of_0_1_0_holds_what_it_held() {
-    let database = Database::empty().await;
-    let answers = restored(&database, "0.1.0").await;
+    let database = TestDatabase::empty().await;
+    let answers = restore(&database, "0.1.0").await;
     let admin = database.admin().await;
     let before = postgres_rows(&admin, None).await;
     let rows: usize = before.0.values().map(BTreeSet::len).sum();
     assert!(rows > 100, "{rows} rows were kept");
 
-    let target = Target::parse(&database.admin_url).unwrap();
+    let target = PostgresTarget::parse(&database.admin_url).unwrap();
     let migrated = migrate(&target, PASSWORD).await.unwrap();
     assert!(migrated.applied.contains(&"0010_row_hash"));
     let store = database.open().await;
     for tenant in tenants() {
         store.verify(&tenant).await.unwrap();
-        assert!(store.unhashed(&tenant).await.unwrap() > 0);
+        assert!(store.count_rows_without_hash(&tenant).await.unwrap() > 0);
     }
     // Killed after a few pages, and run again.
     let killed = tokio::spawn(async move {
         let mut pages = 0;
-        let kill = &mut |_: &remem_store_sql::postgres::Filling| {
+        let kill = &mut |_: &remem_store_sql::postgres::BackfillProgress| {
             pages += 1;
             assert!(pages < 9, "killed in the middle");
         };
-        fill_hashes(&target, kill).await
+        backfill_hashes(&target, kill).await
     });
     assert!(killed.await.unwrap_err().is_panic());
-    let target = Target::parse(&database.admin_url).unwrap();
-    assert!(fill_hashes(&target, &mut |_| {}).await.unwrap() > 0);
-    assert_eq!(fill_hashes(&target, &mut |_| {}).await.unwrap(), 0);
+    let target = PostgresTarget::parse(&database.admin_url).unwrap();
+    assert!(backfill_hashes(&target, &mut |_| {}).await.unwrap() > 0);
+    assert_eq!(backfill_hashes(&target, &mut |_| {}).await.unwrap(), 0);
     for tenant in tenants() {
         store.verify(&tenant).await.unwrap();
-        assert_eq!(store.unhashed(&tenant).await.unwrap(), 0);
+        assert_eq!(store.count_rows_without_hash(&tenant).await.unwrap(), 0);
     }
     let directory = store.directory();
     directory.verify().await.unwrap();

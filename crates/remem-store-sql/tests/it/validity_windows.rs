@@ -3,15 +3,17 @@
 //! the same answer as the rulings by themselves, and it loses no row. A failure prints its seed;
 //! rerun it with `REMEM_TEST_SEED=<seed>`.
 
-use remem_core::conflict::{Placed, Placing, Window, as_of, resolve, retract};
+use remem_core::conflict::{
+    SlotPlacement, SlotWindow, ValidityWindow, as_of, place_in_slot, retract,
+};
 use remem_core::{
-    Actor, Batch, Closing, Draft, EntryId, Evidence, Facets, Scope, Tier, Timestamp, Trust,
+    Actor, Batch, ClosingReason, Draft, EntryId, Evidence, Facets, Scope, Tier, Timestamp, Trust,
 };
 use remem_store::{EntryState, Filter, Page, ReadAt, Store};
 use remem_store_sql::{Location, SqliteStore};
 use remem_testkit::conformance::{NOON, admit, id, scope};
-use remem_testkit::postgres::Database;
-use remem_testkit::{Random, cases};
+use remem_testkit::postgres::TestDatabase;
+use remem_testkit::{SeededRandom, cases};
 
 const STATEMENTS: u64 = 40;
 /// The windows of statements lie in this span around the time of writing.
@@ -20,9 +22,9 @@ const SLOT: &str = "colour";
 
 /// The windows by the rulings alone.
 #[derive(Default)]
-struct Model(Vec<Placed<EntryId>>);
+struct WindowModel(Vec<SlotWindow<EntryId>>);
 
-impl Model {
+impl WindowModel {
     fn close(&mut self, id: &EntryId, at: Timestamp) {
         self.0
             .iter_mut()
@@ -30,18 +32,18 @@ impl Model {
             .for_each(|row| row.window.to = Some(at));
     }
 
-    fn put(&mut self, id: EntryId, window: Window) {
-        self.0.push(Placed { id, window });
+    fn put(&mut self, id: EntryId, window: ValidityWindow) {
+        self.0.push(SlotWindow { id, window });
     }
 }
 
 /// The windows in the store.
-async fn stored(store: &dyn Store, s: &Scope) -> Vec<Placed<EntryId>> {
-    let answers = store.slot(s, SLOT, 1_000).await.unwrap();
+async fn stored(store: &dyn Store, s: &Scope) -> Vec<SlotWindow<EntryId>> {
+    let answers = store.slot_history(s, SLOT, 1_000).await.unwrap();
     let placed = answers
         .into_iter()
         .filter(|answer| matches!(answer.state, EntryState::Live | EntryState::Invalidated));
-    let window = |facets: Facets, created_at, value| Window {
+    let window = |facets: Facets, created_at, value| ValidityWindow {
         from: facets.valid_at.unwrap_or(created_at),
         to: facets.invalid_at,
         trust: facets.trust,
@@ -49,7 +51,7 @@ async fn stored(store: &dyn Store, s: &Scope) -> Vec<Placed<EntryId>> {
         value,
     };
     placed
-        .map(|answer| Placed {
+        .map(|answer| SlotWindow {
             id: answer.entry.id,
             window: window(
                 answer.entry.facets,
@@ -60,7 +62,7 @@ async fn stored(store: &dyn Store, s: &Scope) -> Vec<Placed<EntryId>> {
         .collect()
 }
 
-fn draft(window: &Window, slot: bool) -> Draft {
+fn draft(window: &ValidityWindow, slot: bool) -> Draft {
     let facets = Facets {
         slot: slot.then(|| SLOT.to_owned()),
         valid_at: Some(window.from),
@@ -76,35 +78,40 @@ fn draft(window: &Window, slot: bool) -> Draft {
 }
 
 /// Makes the batch that applies a ruling, and applies it to the model.
-fn carried(
+fn apply_ruling(
     mut batch: Batch,
     s: &Scope,
-    model: &mut Model,
+    model: &mut WindowModel,
     name: EntryId,
-    new: Window,
-    placing: Placing<EntryId>,
+    new: ValidityWindow,
+    placing: SlotPlacement<EntryId>,
 ) -> Batch {
     let memory = || s.memory_ref.clone();
     let at = batch.at();
     match placing {
-        Placing::Same(row) => {
-            batch.strengthen(memory(), row, Evidence::of(new.trust, name.as_str(), "o"))
+        SlotPlacement::Same(row) => {
+            batch.set_evidence(memory(), row, Evidence::of(new.trust, name.as_str(), "o"))
         }
-        Placing::Apart(_) => batch.put(name, admit(s, draft(&new, false), at)),
-        Placing::Loses(_) => {
-            let lost = Window {
+        SlotPlacement::WithoutSlot(_) => batch.put(name, admit(s, draft(&new, false), at)),
+        SlotPlacement::InsertEmpty(_) => {
+            let lost = ValidityWindow {
                 to: Some(new.from),
                 ..new
             };
             model.put(name.clone(), lost.clone());
             batch.put(name, admit(s, draft(&lost, true), at))
         }
-        Placing::Stands { to, close } => {
+        SlotPlacement::Insert { to, close } => {
             for (row, end) in close {
                 model.close(&row, end);
-                batch = batch.close(memory(), row, Closing::Untrue(end), Some(name.clone()));
+                batch = batch.close(
+                    memory(),
+                    row,
+                    ClosingReason::InvalidFrom(end),
+                    Some(name.clone()),
+                );
             }
-            let stands = Window { to, ..new };
+            let stands = ValidityWindow { to, ..new };
             model.put(name.clone(), stands.clone());
             batch.put(name, admit(s, draft(&stands, true), at))
         }
@@ -113,7 +120,7 @@ fn carried(
 
 async fn persistent_rows(store: &dyn Store, s: &Scope) -> u64 {
     let counts = store
-        .retention(&s.tenant, &Actor::Host, None)
+        .retention_counts(&s.tenant, &Actor::Host, None)
         .await
         .unwrap();
     counts
@@ -123,9 +130,9 @@ async fn persistent_rows(store: &dyn Store, s: &Scope) -> u64 {
         .sum()
 }
 
-async fn holds_what_rulings_say(store: &dyn Store, random: &mut Random, tenant: &str) {
+async fn matches_rulings(store: &dyn Store, random: &mut SeededRandom, tenant: &str) {
     let s = scope(tenant, "m");
-    let mut model = Model::default();
+    let mut model = WindowModel::default();
     let mut now = NOON;
     let mut rows = 0;
     for n in 0..STATEMENTS {
@@ -143,17 +150,22 @@ async fn holds_what_rulings_say(store: &dyn Store, random: &mut Random, tenant: 
                 continue;
             };
             model.close(&row, from);
-            batch.close(s.memory_ref.clone(), row, Closing::Untrue(from), None)
+            batch.close(
+                s.memory_ref.clone(),
+                row,
+                ClosingReason::InvalidFrom(from),
+                None,
+            )
         } else {
-            let new = Window {
+            let new = ValidityWindow {
                 from,
                 to,
                 trust,
                 created_at: now,
                 value: format!("value {}", random.below(5)),
             };
-            let placing = resolve(&new, &before);
-            carried(batch, &s, &mut model, id(&format!("e{n}")), new, placing)
+            let placing = place_in_slot(&new, &before);
+            apply_ruling(batch, &s, &mut model, id(&format!("e{n}")), new, placing)
         };
         store
             .commit(batch)
@@ -168,7 +180,7 @@ async fn holds_what_rulings_say(store: &dyn Store, random: &mut Random, tenant: 
     }
 }
 
-async fn compare(store: &dyn Store, s: &Scope, model: &Model, now: Timestamp) {
+async fn compare(store: &dyn Store, s: &Scope, model: &WindowModel, now: Timestamp) {
     let kept = stored(store, s).await;
     for (n, one) in kept.iter().enumerate() {
         assert!(
@@ -231,17 +243,17 @@ async fn compare(store: &dyn Store, s: &Scope, model: &Model, now: Timestamp) {
 #[tokio::test]
 async fn inv_40_41_44_45_statements_in_any_order_sqlite() {
     let store = SqliteStore::open(Location::Memory, 1).unwrap();
-    let mut random = Random::fresh();
+    let mut random = SeededRandom::fresh();
     for n in 0..cases(10, 40) {
-        holds_what_rulings_say(&store, &mut random, &format!("t{n}")).await;
+        matches_rulings(&store, &mut random, &format!("t{n}")).await;
     }
 }
 
 #[tokio::test]
 async fn inv_40_41_44_45_statements_in_any_order_postgres() {
-    let store = Database::fresh().await.open().await;
-    let mut random = Random::fresh();
+    let store = TestDatabase::fresh().await.open().await;
+    let mut random = SeededRandom::fresh();
     for n in 0..cases(2, 6) {
-        holds_what_rulings_say(&store, &mut random, &format!("t{n}")).await;
+        matches_rulings(&store, &mut random, &format!("t{n}")).await;
     }
 }

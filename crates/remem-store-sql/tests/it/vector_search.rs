@@ -12,9 +12,9 @@ use remem_core::{
 };
 use remem_store::{Filter, Probe, ReadAt, Store};
 use remem_store_sql::PostgresStore;
-use remem_store_sql::postgres::Options;
+use remem_store_sql::postgres::PostgresOptions;
 use remem_testkit::conformance::{NOON, admit, all, draft, id, in_session, scope};
-use remem_testkit::postgres::Database;
+use remem_testkit::postgres::TestDatabase;
 
 const MODEL: ModelId = ModelId(7);
 const FACTS: usize = 300;
@@ -49,7 +49,7 @@ async fn fill(store: &PostgresStore, s: &Scope, drafts: Vec<Draft>, away: impl F
     let entries = all(store, s, &now()).await;
     let batch = Batch::new(s.tenant.clone(), later(0)).as_host();
     let batch = entries.iter().fold(batch, |batch, entry| {
-        batch.embed(entry, MODEL, direction(away(place(entry)), place(entry)))
+        batch.store_embedding(entry, MODEL, direction(away(place(entry)), place(entry)))
     });
     store.commit(batch).await.unwrap();
 }
@@ -145,7 +145,7 @@ fn filters() -> Vec<(Filter, usize)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn others_in_the_same_index_take_no_answer_away() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     // A walk ends after its first step.
     let short = format!(
         "ALTER DATABASE {} SET hnsw.max_scan_tuples = 1",
@@ -153,7 +153,7 @@ async fn others_in_the_same_index_take_no_answer_away() {
     );
     database.admin().await.batch_execute(&short).await.unwrap();
     let exact = database.open().await;
-    let along = PostgresStore::open(Options {
+    let along = PostgresStore::open(PostgresOptions {
         exact_max: 100,
         ..database.options(2)
     })

@@ -12,10 +12,10 @@
 
 use futures_util::future::join_all;
 use remem_core::{RecordKind, TenantId};
-use remem_store::{Directory, Head, Store, StoreError, deadline};
+use remem_store::{Directory, Store, StoreError, TenantHead, deadline};
 use remem_store_sql::PostgresStore;
-use remem_store_sql::postgres::{Options, Target};
-use remem_testkit::postgres::Database;
+use remem_store_sql::postgres::{PostgresOptions, PostgresTarget};
+use remem_testkit::postgres::TestDatabase;
 use remem_testkit::{Proxy, ProxyMode, wait_until};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -36,10 +36,10 @@ const WAITERS_MAX: usize = 2;
 /// A store with one connection for requests, behind a proxy; the monitor is connected, and the one
 /// connection is not open yet.
 async fn store_behind_a_proxy() -> (Arc<Proxy>, PostgresStore) {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let (proxy, url) = Proxy::in_front_of(&database.app_url).await;
-    let store = PostgresStore::open(Options {
-        target: Target::parse(&url).unwrap(),
+    let store = PostgresStore::open(PostgresOptions {
+        target: PostgresTarget::parse(&url).unwrap(),
         wait: FOREVER,
         waiters_max: WAITERS_MAX,
         ..database.options(1)
@@ -53,15 +53,15 @@ fn tenant(name: &str) -> TenantId {
     TenantId::parse(name).unwrap()
 }
 
-type Read<'a> = Pin<Box<dyn Future<Output = Result<Head, StoreError>> + Send + 'a>>;
+type PendingRead<'a> = Pin<Box<dyn Future<Output = Result<TenantHead, StoreError>> + Send + 'a>>;
 
 /// Polls a read once: the result, if it does not have to wait.
-async fn polled_once(read: &mut Read<'_>) -> Poll<Result<Head, StoreError>> {
+async fn polled_once(read: &mut PendingRead<'_>) -> Poll<Result<TenantHead, StoreError>> {
     poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await
 }
 
 /// A read of a request that is far from its deadline.
-fn read<'a>(store: &'a PostgresStore, tenant: &'a TenantId) -> Read<'a> {
+fn read<'a>(store: &'a PostgresStore, tenant: &'a TenantId) -> PendingRead<'a> {
     Box::pin(deadline::within(
         Instant::now() + FOREVER,
         store.head(tenant),
@@ -70,7 +70,11 @@ fn read<'a>(store: &'a PostgresStore, tenant: &'a TenantId) -> Read<'a> {
 
 /// A read of a tenant that has opened the one connection as far as the proxy allows, and occupies
 /// the pool's only connection.
-async fn opening<'a>(proxy: &Proxy, store: &'a PostgresStore, tenant: &'a TenantId) -> Read<'a> {
+async fn opening<'a>(
+    proxy: &Proxy,
+    store: &'a PostgresStore,
+    tenant: &'a TenantId,
+) -> PendingRead<'a> {
     let mut opener = read(store, tenant);
     tokio::select! {
         answer = &mut opener => panic!("answered without a connection: {answer:?}"),
@@ -144,7 +148,7 @@ async fn a_tenant_has_so_many_waiters_and_another_one_still_gets_in_line() {
 
 #[tokio::test]
 async fn slow_statements_of_one_tenant_leave_connections_to_others() {
-    let database = Database::fresh().await;
+    let database = TestDatabase::fresh().await;
     let store = PostgresStore::open(database.options(4)).await.unwrap();
     let busy = tenant("busy");
     let other = tenant("other");

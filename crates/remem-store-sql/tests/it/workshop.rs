@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 
 use remem_core::{
-    Actor, Admission, Batch, Closing, Draft, Entry, EntryId, Evidence, Facets, InteractionId,
+    Actor, Admission, Batch, ClosingReason, Draft, Entry, EntryId, Evidence, Facets, InteractionId,
     Policy, PrincipalId, Redactor, RuleId, RuleText, Scope, SessionId, TenantId, Tier, Timestamp,
     Trust, Typology, WorldId,
 };
@@ -31,9 +31,9 @@ pub const RULES: [&str; 3] = [
 ];
 
 /// Returns a random number below the one that it is given.
-pub type Below<'a> = dyn FnMut(u64) -> u64 + Send + 'a;
+pub type RandomBelow<'a> = dyn FnMut(u64) -> u64 + Send + 'a;
 
-fn pick<'a>(of: &[&'a str], below: &mut Below<'_>) -> &'a str {
+fn pick<'a>(of: &[&'a str], below: &mut RandomBelow<'_>) -> &'a str {
     of[below(of.len() as u64) as usize]
 }
 
@@ -55,10 +55,10 @@ pub fn rule_text(text: &str) -> RuleText {
     Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 1,
+        redaction_fingerprint: 1,
         now: Timestamp(0),
     }
-    .rule(text)
+    .admit_rule(text)
     .unwrap()
 }
 
@@ -75,7 +75,7 @@ pub fn claim(text: &str, world_of: &str) -> Draft {
 }
 
 /// A rule's text slightly changed: mostly similar enough to restate it.
-pub fn restated(below: &mut Below<'_>) -> String {
+pub fn restated(below: &mut RandomBelow<'_>) -> String {
     let text = pick(&RULES, below);
     match below(5) {
         0 => text.to_uppercase(),
@@ -90,7 +90,7 @@ pub fn restated(below: &mut Below<'_>) -> String {
 }
 
 /// The draft with a random tier and kind, and possibly a slot, a window, a world and sources.
-pub fn drawn(draft: Draft, now: i64, below: &mut Below<'_>) -> Draft {
+pub fn drawn(draft: Draft, now: i64, below: &mut RandomBelow<'_>) -> Draft {
     let trust = [
         Trust::Untrusted,
         Trust::Model,
@@ -180,31 +180,33 @@ pub fn changed(
     scope: &Scope,
     (name, other): (EntryId, EntryId),
     now: i64,
-    below: &mut Below<'_>,
+    below: &mut RandomBelow<'_>,
 ) -> Batch {
     let memory = scope.memory_ref.clone();
     match below(12) {
         0..=1 => batch.close(
             memory,
             name,
-            Closing::Outdated,
+            ClosingReason::ReplacedNow,
             (below(2) == 0).then_some(other),
         ),
         // A procedure has no window: the tables refuse to close one as untrue, in both stores.
         2..=3 => batch.close(
             memory,
             name,
-            Closing::Untrue(Timestamp(now - 20 + below(40) as i64)),
+            ClosingReason::InvalidFrom(Timestamp(now - 20 + below(40) as i64)),
             (below(2) == 0).then_some(other),
         ),
-        4 => batch.end(memory.clone(), name).end(memory, other),
-        5 => batch.strip(memory, name, Timestamp(now + 50)),
-        6 => batch.strengthen(
+        4 => batch
+            .end_with_session(memory.clone(), name)
+            .end_with_session(memory, other),
+        5 => batch.erase_history(memory, name, Timestamp(now + 50)),
+        6 => batch.set_evidence(
             memory,
             name,
             Evidence::of(Trust::Tool, &format!("t{}", below(9)), "o"),
         ),
-        7..=8 => batch.link(
+        7..=8 => batch.link_action(
             memory,
             name,
             pick(&["promote", "Änderung"], below).to_owned(),
@@ -222,7 +224,7 @@ pub fn changed(
                 return batch;
             }
             let body = (below(3) > 0).then(|| rule_text(pick(&RULES, below)));
-            batch.rule(
+            batch.set_rule(
                 world(pick(&WORLDS, below)),
                 rule_id(&format!("r{}", below(4))),
                 body,
@@ -237,12 +239,12 @@ pub async fn succeeded(
     batch: Batch,
     scope: &Scope,
     new: (EntryId, Draft),
-    below: &mut Below<'_>,
+    below: &mut RandomBelow<'_>,
 ) -> Batch {
     let slot = pick(&SLOTS, below);
     let at = batch.at();
     let answers = store
-        .slot(&scope.clone().as_host(), slot, 100)
+        .slot_history(&scope.clone().as_host(), slot, 100)
         .await
         .unwrap();
     let open = answers
@@ -253,9 +255,9 @@ pub async fn succeeded(
     if let Some(open) = open {
         typology = open.entry.typology;
         let closing = if typology == Typology::Procedural {
-            Closing::Outdated
+            ClosingReason::ReplacedNow
         } else {
-            Closing::Untrue(at)
+            ClosingReason::InvalidFrom(at)
         };
         batch = batch.close(
             scope.memory_ref.clone(),
@@ -288,7 +290,7 @@ pub fn shown(e: &Entry) -> String {
         e.tags,
         e.metadata,
         kind,
-        e.scan,
+        e.redaction_fingerprint,
         e.facets,
         e.facets.evidence.to_text()
     )
@@ -322,7 +324,7 @@ pub async fn view(
             seen.push(format!(
                 "{name} {}",
                 store
-                    .shadowed(tenant, &world(name), &text.to_uppercase())
+                    .restated_rule(tenant, &world(name), &text.to_uppercase())
                     .await
                     .unwrap()
                     .is_some()
@@ -331,7 +333,7 @@ pub async fn view(
     }
     for ms in [-150, 0, 500] {
         let faded = store
-            .faded(tenant, now.plus_ms(ms), None, 1_000)
+            .ended_statements(tenant, now.plus_ms(ms), None, 1_000)
             .await
             .unwrap();
         let names = faded.into_iter().map(|one| (one.memory_ref, one.id));
@@ -340,10 +342,10 @@ pub async fn view(
             names.collect::<std::collections::BTreeSet<_>>()
         ));
     }
-    for actor in [Actor::Host, Actor::Nobody, user(USERS[0]), user(USERS[1])] {
+    for actor in [Actor::Host, Actor::NoUser, user(USERS[0]), user(USERS[1])] {
         seen.push(format!(
             "{actor:?} {:?}",
-            store.retention(tenant, &actor, None).await.unwrap()
+            store.retention_counts(tenant, &actor, None).await.unwrap()
         ));
         // The host sees every entry; the reads of each actor show whether entries of others are
         // hidden.
@@ -351,11 +353,11 @@ pub async fn view(
             .iter()
             .filter(|scope| actor == Actor::Host || scope.memory_ref.owner().is_some())
         {
-            let scope = scope.clone().acting(actor.clone());
+            let scope = scope.clone().with_actor(actor.clone());
             seen.push(format!(
                 "{:?}",
                 store
-                    .retention(tenant, &actor, Some(&scope.memory_ref))
+                    .retention_counts(tenant, &actor, Some(&scope.memory_ref))
                     .await
                     .unwrap()
             ));
@@ -373,7 +375,7 @@ pub async fn view(
         seen.push(format!(
             "{name} {actor:?} {:?}",
             store
-                .links(&scope.clone().acting(actor.clone()), name)
+                .actions_of_entry(&scope.clone().with_actor(actor.clone()), name)
                 .await
                 .unwrap()
         ));
@@ -385,7 +387,7 @@ pub async fn view(
 async fn view_memory(store: &dyn Store, scope: &Scope, now: Timestamp, skip: usize) -> Vec<String> {
     let mut seen = Vec::new();
     for slot in &SLOTS[skip..] {
-        for answer in store.slot(scope, slot, 50).await.unwrap() {
+        for answer in store.slot_history(scope, slot, 50).await.unwrap() {
             seen.push(format!(
                 "{slot} {} {:?} {:?} {:?}",
                 shown(&answer.entry),
@@ -398,7 +400,7 @@ async fn view_memory(store: &dyn Store, scope: &Scope, now: Timestamp, skip: usi
     seen.push(format!(
         "{:?}",
         store
-            .slot(scope, SLOTS[7], 2)
+            .slot_history(scope, SLOTS[7], 2)
             .await
             .unwrap()
             .iter()

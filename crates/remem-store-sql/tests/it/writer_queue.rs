@@ -51,10 +51,14 @@ async fn claims_are_granted(location: Location) {
     }
     for n in 0..CLAIMS {
         let holder = format!("host-{n}");
-        let fence = store.claim(&tenant, "purge", &holder, NOON, 1_000).await;
+        let fence = store
+            .acquire_lease(&tenant, "purge", &holder, NOON, 1_000)
+            .await;
         let fence = fence.unwrap().expect("the pass has no other holder");
-        store.release(&tenant, &fence).await.unwrap();
-        let under_review = store.inert(&tenant, RecordKind::Proposal, "p").await;
+        store.release_lease(&tenant, &fence).await.unwrap();
+        let under_review = store
+            .review_record(&tenant, RecordKind::Proposal, "p")
+            .await;
         assert!(under_review.unwrap().is_none());
     }
     let meanwhile = committed.load(Ordering::SeqCst);

@@ -1,7 +1,7 @@
 //! Events: one for each change, in order, without gaps, chained, and free of content.
 
 use super::{NOON, delete, draft, id, put, scope};
-use remem_core::event::{Link, chain_hash};
+use remem_core::event::{ChainLink, chain_hash};
 use remem_core::{Draft, Event, EventBody, Revision, Seq};
 use remem_store::{ReadAt, Store};
 
@@ -60,7 +60,7 @@ async fn each_change_has_its_event(store: &dyn Store) {
         } = *event;
         chain = chain_hash(
             &chain,
-            &Link {
+            &ChainLink {
                 seq,
                 revision,
                 at,
@@ -87,7 +87,7 @@ async fn each_change_has_its_event(store: &dyn Store) {
 async fn a_commit_wakes_whoever_waits(store: &dyn Store) {
     let s = scope("events-wake", "m");
     put(store, &s, "e1", draft("x"), NOON).await;
-    let mut watch = store.watch(&s.tenant).await.expect("watched");
+    let mut watch = store.watch_commits(&s.tenant).await.expect("watched");
     assert_eq!(*watch.borrow_and_update(), Revision(1));
     put(store, &s, "e2", draft("x"), NOON).await;
     watch.changed().await.expect("the store is alive");

@@ -3,7 +3,7 @@
 use super::search::find;
 use super::{NOON, all, delete, draft, id, put, scope};
 use remem_core::{Draft, Scope, Seq};
-use remem_store::{Filter, Outcome, ReadAt, Store};
+use remem_store::{ChangeOutcome, Filter, ReadAt, Store};
 
 pub(super) async fn exercise(store: &dyn Store) {
     let alone = scope("isolation-alone", "shared/name");
@@ -40,7 +40,7 @@ pub(super) async fn exercise(store: &dyn Store) {
     );
     assert_eq!(
         delete(store, &watched, "e50", NOON).await.outcomes,
-        [Outcome::Nothing],
+        [ChangeOutcome::NoChange],
         "nor can it be deleted from here"
     );
     assert!(
@@ -91,7 +91,7 @@ async fn view(store: &dyn Store, s: &Scope) -> String {
     let stats = store.stats(s, &now).await.expect("read");
     let head = store.head(&s.tenant).await.expect("read");
     let scopes = store
-        .scopes(&s.tenant, &remem_core::Actor::Nobody, None, 100, &now)
+        .memories(&s.tenant, &remem_core::Actor::NoUser, None, 100, &now)
         .await
         .expect("read");
     view + &format!("{stats:?} {head:?} {scopes:?}")

@@ -15,7 +15,7 @@ const LONG_MS: u64 = 600_000;
 
 async fn claim(store: &dyn Store, s: &Scope, pass: &'static str, holder: &str) -> Option<Fence> {
     store
-        .claim(&s.tenant, pass, holder, NOON, LONG_MS)
+        .acquire_lease(&s.tenant, pass, holder, NOON, LONG_MS)
         .await
         .expect("answered")
 }
@@ -39,13 +39,19 @@ async fn one_holder_at_a_time(store: &dyn Store) {
             .is_some(),
         "so is another tenant"
     );
-    store.release(&s.tenant, &first).await.expect("given back");
+    store
+        .release_lease(&s.tenant, &first)
+        .await
+        .expect("given back");
     let second = claim(store, &s, "purge", "b").await.expect("free again");
     assert!(
         second.number > first.number,
         "each change of hands has a larger number"
     );
-    store.release(&s.tenant, &first).await.expect("answered");
+    store
+        .release_lease(&s.tenant, &first)
+        .await
+        .expect("answered");
     assert_eq!(
         claim(store, &s, "purge", "c").await,
         None,
@@ -63,7 +69,7 @@ async fn a_lease_that_ran_out_is_taken_over_and_fenced_off(store: &dyn Store) {
             .delete(s.memory_ref.clone(), id(name))
     };
     let old = store
-        .claim(&s.tenant, "purge", "paused", NOON, 1)
+        .acquire_lease(&s.tenant, "purge", "paused", NOON, 1)
         .await
         .expect("answered")
         .expect("free");
@@ -72,7 +78,7 @@ async fn a_lease_that_ran_out_is_taken_over_and_fenced_off(store: &dyn Store) {
     let new = loop {
         now = Timestamp(now.0 + 1);
         if let Some(fence) = store
-            .claim(&s.tenant, "purge", "successor", now, LONG_MS)
+            .acquire_lease(&s.tenant, "purge", "successor", now, LONG_MS)
             .await
             .expect("answered")
         {

@@ -1,10 +1,10 @@
 //! Sources and derivatives of entries, and the entries that carry a subject.
 
-use super::memory::{Memory, about};
-use super::snapshots::{hold, release};
+use super::memory::{MemoryFixture, subject};
+use super::snapshots::{close_snapshot, open_snapshot};
 use super::{NOON, admit, draft, id, scope};
-use remem_core::{Batch, Draft, Reason, Scope, Subject, TenantId};
-use remem_store::{EntryState, Outcome, Store, Trace};
+use remem_core::{Batch, Draft, RetireReason, Scope, Subject, TenantId};
+use remem_store::{ChangeOutcome, EntryState, Store, SubjectTrace};
 
 pub(super) async fn exercise(store: &dyn Store) {
     one_step_in_both_directions(store).await;
@@ -30,19 +30,22 @@ async fn put_in(
         .map(|(scope, name)| (scope.memory_ref.clone(), id(name)))
         .collect();
     let batch =
-        Batch::new(s.tenant.clone(), NOON).put_from(id(name), admit(s, draft, NOON), sources);
+        Batch::new(s.tenant.clone(), NOON).put_derived(id(name), admit(s, draft, NOON), sources);
     assert!(matches!(
         store.commit(batch).await.expect("written").outcomes[..],
-        [Outcome::Stored { .. }]
+        [ChangeOutcome::Stored { .. }]
     ));
 }
 
-async fn trace(store: &dyn Store, tenant: &TenantId, subject: u8) -> Trace {
-    store.trace(tenant, &about(subject)).await.expect("read")
+async fn trace(store: &dyn Store, tenant: &TenantId, number: u8) -> SubjectTrace {
+    store
+        .trace_subject(tenant, &subject(number))
+        .await
+        .expect("read")
 }
 
 /// Formats a trace as `memory/name`, with `!` where the text is erased.
-fn shown(trace: &Trace) -> Vec<String> {
+fn format_trace(trace: &SubjectTrace) -> Vec<String> {
     trace
         .entries
         .iter()
@@ -80,7 +83,7 @@ async fn one_step_in_both_directions(store: &dyn Store) {
             .await
             .expect("read")
             .expect("there");
-        let states = |relatives: &[remem_store::Relative]| {
+        let states = |relatives: &[remem_store::RelatedEntry]| {
             relatives
                 .iter()
                 .map(|r| format!("{}/{} {}", r.memory_ref, r.id, r.state.as_str()))
@@ -115,7 +118,12 @@ async fn one_step_in_both_directions(store: &dyn Store) {
     let batch = Batch::new(one.tenant.clone(), NOON)
         .delete(one.memory_ref.clone(), id("a"))
         .forget(two.memory_ref.clone(), id("a"));
-    let batch = batch.retire(one.memory_ref.clone(), id("d"), Reason::Compacted, id("b"));
+    let batch = batch.retire(
+        one.memory_ref.clone(),
+        id("d"),
+        RetireReason::Compacted,
+        id("b"),
+    );
     store.commit(batch).await.expect("applied");
     assert_eq!(
         related(&one, "d").await.0,
@@ -130,37 +138,37 @@ async fn one_step_in_both_directions(store: &dyn Store) {
 async fn a_trace_goes_all_the_way(store: &dyn Store) {
     let one = scope("lineage-trace", "one");
     let two = scope("lineage-trace", "two");
-    put_in(store, &one, "a", &[about(1), about(2)], &[]).await;
-    put_in(store, &one, "other", &[about(2)], &[]).await;
+    put_in(store, &one, "a", &[subject(1), subject(2)], &[]).await;
+    put_in(store, &one, "other", &[subject(2)], &[]).await;
     put_in(store, &one, "b", &[], &[(&one, "a")]).await;
     put_in(store, &two, "c", &[], &[(&one, "b"), (&one, "other")]).await;
-    put_in(store, &one, "d", &[about(1)], &[(&two, "c")]).await;
-    put_in(store, &two, "unrelated", &[about(3)], &[]).await;
+    put_in(store, &one, "d", &[subject(1)], &[(&two, "c")]).await;
+    put_in(store, &two, "unrelated", &[subject(3)], &[]).await;
     assert_eq!(
-        shown(&trace(store, &one.tenant, 1).await),
+        format_trace(&trace(store, &one.tenant, 1).await),
         ["one/a", "one/b", "one/d", "two/c"]
     );
     assert_eq!(
-        shown(&trace(store, &one.tenant, 2).await),
+        format_trace(&trace(store, &one.tenant, 2).await),
         ["one/a", "one/other", "one/b", "one/d", "two/c"]
     );
     assert_eq!(
-        shown(&trace(store, &one.tenant, 3).await),
+        format_trace(&trace(store, &one.tenant, 3).await),
         ["two/unrelated"]
     );
-    assert_eq!(trace(store, &one.tenant, 9).await, Trace::default());
+    assert_eq!(trace(store, &one.tenant, 9).await, SubjectTrace::default());
     let delete = |s: &Scope, name: &str| {
         Batch::new(s.tenant.clone(), NOON).delete(s.memory_ref.clone(), id(name))
     };
-    hold(store, &one, "run_1").await;
+    open_snapshot(store, &one, "run_1").await;
     store.commit(delete(&one, "b")).await.expect("deleted");
     let held = trace(store, &one.tenant, 1).await;
     assert_eq!(
-        shown(&held),
+        format_trace(&held),
         ["one/a", "one/b", "one/d", "two/c"],
         "its text is there for a run"
     );
-    release(store, &one, "run_1").await;
+    close_snapshot(store, &one, "run_1").await;
     store
         .commit(Batch::new(one.tenant.clone(), NOON).erase(one.memory_ref.clone(), id("b")))
         .await
@@ -168,7 +176,7 @@ async fn a_trace_goes_all_the_way(store: &dyn Store) {
     store.commit(delete(&one, "a")).await.expect("deleted");
     let after = trace(store, &one.tenant, 1).await;
     assert_eq!(
-        shown(&after),
+        format_trace(&after),
         ["one/a!", "one/b!", "one/d", "two/c"],
         "what was made from it is found all the same"
     );
@@ -182,7 +190,7 @@ async fn a_trace_goes_all_the_way(store: &dyn Store) {
     );
     put_in(store, &two, "late", &[], &[(&one, "a")]).await;
     assert_eq!(
-        shown(&trace(store, &one.tenant, 1).await).len(),
+        format_trace(&trace(store, &one.tenant, 1).await).len(),
         5,
         "a text that was read before its source was deleted"
     );
@@ -190,22 +198,22 @@ async fn a_trace_goes_all_the_way(store: &dyn Store) {
 }
 
 async fn a_trace_ends_in_a_circle(store: &dyn Store) {
-    let m = Memory::new(store, "lineage-circle");
+    let m = MemoryFixture::new(store, "lineage-circle");
     m.put(&["a"]).await;
     m.put_about("b", &[], &["a"]).await;
-    m.put_about("c", &[about(1)], &["b"]).await;
-    m.retire("c", Reason::Merged, "a").await;
+    m.put_about("c", &[subject(1)], &["b"]).await;
+    m.retire("c", RetireReason::Merged, "a").await;
     assert_eq!(
-        shown(&trace(store, &m.s.tenant, 1).await),
+        format_trace(&trace(store, &m.s.tenant, 1).await),
         ["m/a", "m/b", "m/c"]
     );
-    m.sound().await;
+    m.verify().await;
 }
 
 async fn innocents_are_named_exactly(store: &dyn Store) {
-    let m = Memory::new(store, "lineage-innocent");
-    m.put_about("kept", &[about(1)], &[]).await;
-    m.put_about("guilty", &[about(1)], &[]).await;
+    let m = MemoryFixture::new(store, "lineage-innocent");
+    m.put_about("kept", &[subject(1)], &[]).await;
+    m.put_about("guilty", &[subject(1)], &[]).await;
     m.put(&[
         "innocent",
         "below",
@@ -217,20 +225,20 @@ async fn innocents_are_named_exactly(store: &dyn Store) {
     ])
     .await;
     m.put_about("derived", &[], &["guilty"]).await;
-    m.retire("below", Reason::Merged, "innocent").await;
+    m.retire("below", RetireReason::Merged, "innocent").await;
     for name in ["guilty", "innocent", "erased", "derived"] {
         assert_eq!(
-            m.retire(name, Reason::Merged, "kept").await,
-            Outcome::Removed
+            m.retire(name, RetireReason::Merged, "kept").await,
+            ChangeOutcome::Removed
         );
     }
-    m.retire("old", Reason::Superseded, "kept").await;
-    m.retire("elsewhere", Reason::Merged, "alone").await;
+    m.retire("old", RetireReason::Superseded, "kept").await;
+    m.retire("elsewhere", RetireReason::Merged, "alone").await;
     m.forget("erased").await;
     let found = trace(store, &m.s.tenant, 1).await;
-    assert_eq!(shown(&found), ["m/kept", "m/guilty", "m/derived"]);
+    assert_eq!(format_trace(&found), ["m/kept", "m/guilty", "m/derived"]);
     assert_eq!(
-        found.innocent,
+        found.merged_survivors,
         [(m.memory_ref(), id("innocent"), id("kept"))]
     );
     // Forgetting all of it and reviving the survivor leaves nothing to find, and loses nothing.
@@ -241,26 +249,32 @@ async fn innocents_are_named_exactly(store: &dyn Store) {
     assert_eq!(m.live().await, ["alone", "gist", "innocent"]);
     assert_eq!(
         m.state("below").await,
-        EntryState::Retired(Reason::Merged),
+        EntryState::Retired(RetireReason::Merged),
         "it still has one that stands for it"
     );
-    assert_eq!(trace(store, &m.s.tenant, 1).await, Trace::default());
+    assert_eq!(trace(store, &m.s.tenant, 1).await, SubjectTrace::default());
     assert_eq!(m.purge().await, ["old"]);
-    m.sound().await;
+    m.verify().await;
 }
 
 async fn subjects_stay_in_their_tenant(store: &dyn Store) {
-    let here = Memory::new(store, "lineage-here");
-    let there = Memory::new(store, "lineage-there");
+    let here = MemoryFixture::new(store, "lineage-here");
+    let there = MemoryFixture::new(store, "lineage-there");
     for m in [&here, &there] {
-        m.put_about("a", &[about(1)], &[]).await;
+        m.put_about("a", &[subject(1)], &[]).await;
         m.put_about("b", &[], &["a"]).await;
         m.put(&["c"]).await;
-        m.retire("c", Reason::Merged, "b").await;
+        m.retire("c", RetireReason::Merged, "b").await;
     }
-    here.put_about("own", &[about(2)], &[]).await;
-    assert_eq!(shown(&trace(store, &here.s.tenant, 2).await), ["m/own"]);
-    assert_eq!(trace(store, &there.s.tenant, 2).await, Trace::default());
+    here.put_about("own", &[subject(2)], &[]).await;
+    assert_eq!(
+        format_trace(&trace(store, &here.s.tenant, 2).await),
+        ["m/own"]
+    );
+    assert_eq!(
+        trace(store, &there.s.tenant, 2).await,
+        SubjectTrace::default()
+    );
     here.forget("a").await;
     here.forget("b").await;
     assert_eq!(
@@ -269,7 +283,7 @@ async fn subjects_stay_in_their_tenant(store: &dyn Store) {
     );
     let found = trace(store, &there.s.tenant, 1).await;
     assert_eq!(
-        (shown(&found), found.innocent.len()),
+        (format_trace(&found), found.merged_survivors.len()),
         (vec!["m/a".to_owned(), "m/b".to_owned()], 1)
     );
     assert_eq!(there.live().await, ["a", "b"]);

@@ -2,18 +2,18 @@
 
 use super::{NOON, admit, all, draft, id, scope};
 use remem_core::{
-    Batch, Draft, EntryId, EventKind, MemoryRef, Reason, Revision, Scope, Seq, Subject,
+    Batch, Draft, EntryId, EventKind, MemoryRef, RetireReason, Revision, Scope, Seq, Subject,
 };
-use remem_store::{EntryState, Filter, Lineage, Outcome, Probe, ReadAt, Store, Work};
+use remem_store::{ChangeOutcome, DueWork, EntryState, Filter, Lineage, Probe, ReadAt, Store};
 
-pub(super) struct Memory<'a> {
+pub(super) struct MemoryFixture<'a> {
     pub store: &'a dyn Store,
     pub s: Scope,
 }
 
-impl<'a> Memory<'a> {
-    pub fn new(store: &'a dyn Store, tenant: &str) -> Memory<'a> {
-        Memory {
+impl<'a> MemoryFixture<'a> {
+    pub fn new(store: &'a dyn Store, tenant: &str) -> MemoryFixture<'a> {
+        MemoryFixture {
             store,
             s: scope(tenant, "m"),
         }
@@ -46,14 +46,14 @@ impl<'a> Memory<'a> {
             .collect();
         let batch = self
             .batch()
-            .put_from(id(name), admit(&self.s, draft, NOON), sources);
+            .put_derived(id(name), admit(&self.s, draft, NOON), sources);
         assert!(matches!(
             self.commit(batch).await[..],
-            [Outcome::Stored { .. }]
+            [ChangeOutcome::Stored { .. }]
         ));
     }
 
-    pub async fn commit(&self, batch: Batch) -> Vec<Outcome> {
+    pub async fn commit(&self, batch: Batch) -> Vec<ChangeOutcome> {
         self.store
             .commit(batch)
             .await
@@ -61,7 +61,7 @@ impl<'a> Memory<'a> {
             .outcomes
     }
 
-    pub async fn retire(&self, name: &str, reason: Reason, by: &str) -> Outcome {
+    pub async fn retire(&self, name: &str, reason: RetireReason, by: &str) -> ChangeOutcome {
         self.commit(
             self.batch()
                 .retire(self.memory_ref(), id(name), reason, id(by)),
@@ -70,25 +70,25 @@ impl<'a> Memory<'a> {
         .remove(0)
     }
 
-    pub async fn forget(&self, name: &str) -> Outcome {
+    pub async fn forget(&self, name: &str) -> ChangeOutcome {
         self.commit(self.batch().forget(self.memory_ref(), id(name)))
             .await
             .remove(0)
     }
 
-    pub async fn revive(&self, name: &str) -> Outcome {
+    pub async fn revive(&self, name: &str) -> ChangeOutcome {
         self.commit(self.batch().revive(self.memory_ref(), id(name)))
             .await
             .remove(0)
     }
 
-    pub async fn delete(&self, name: &str) -> Outcome {
+    pub async fn delete(&self, name: &str) -> ChangeOutcome {
         self.commit(self.batch().delete(self.memory_ref(), id(name)))
             .await
             .remove(0)
     }
 
-    pub async fn erase(&self, name: &str) -> Outcome {
+    pub async fn erase(&self, name: &str) -> ChangeOutcome {
         self.commit(self.batch().erase(self.memory_ref(), id(name)))
             .await
             .remove(0)
@@ -96,12 +96,12 @@ impl<'a> Memory<'a> {
 
     /// The names of live entries.
     pub async fn live(&self) -> Vec<String> {
-        self.seen(&ReadAt::Now(NOON)).await
+        self.visible(&ReadAt::Now(NOON)).await
     }
 
     /// The names of the entries that a reader sees: list, get and search must agree, and each entry
     /// must have its own text.
-    pub async fn seen(&self, at: &ReadAt) -> Vec<String> {
+    pub async fn visible(&self, at: &ReadAt) -> Vec<String> {
         let mut seen = Vec::new();
         for entry in all(self.store, &self.s, at).await {
             assert_eq!(entry.content, format!("word {}", entry.id));
@@ -133,12 +133,16 @@ impl<'a> Memory<'a> {
 
     /// The names of removed entries that the purge would erase.
     pub async fn ended(&self) -> Vec<String> {
-        let ended = self.store.ended(&self.s.tenant, 99).await.expect("read");
+        let ended = self
+            .store
+            .erasable_entries(&self.s.tenant, 99)
+            .await
+            .expect("read");
         assert!(
             ended.is_empty()
                 || self
                     .store
-                    .due(Work::Purge, NOON)
+                    .tenants_with_work(DueWork::Purge, NOON)
                     .await
                     .expect("read")
                     .contains(&self.s.tenant),
@@ -158,7 +162,7 @@ impl<'a> Memory<'a> {
                 return erased;
             }
             for name in ended {
-                assert_eq!(self.erase(&name).await, Outcome::Removed, "{name}");
+                assert_eq!(self.erase(&name).await, ChangeOutcome::Removed, "{name}");
                 erased.push(name);
             }
         }
@@ -197,7 +201,7 @@ impl<'a> Memory<'a> {
     pub async fn has_text(&self, name: &str) -> bool {
         let stale = self
             .store
-            .stale(&self.s.tenant, u64::MAX, None, 999)
+            .entries_to_rescan(&self.s.tenant, u64::MAX, None, 999)
             .await
             .expect("read");
         stale
@@ -206,11 +210,11 @@ impl<'a> Memory<'a> {
             .any(|entry: &remem_core::Entry| entry.id == EntryId::parse(name).expect("a test's id"))
     }
 
-    pub async fn sound(&self) {
+    pub async fn verify(&self) {
         self.store.verify(&self.s.tenant).await.expect("sound");
     }
 }
 
-pub(super) fn about(number: u8) -> Subject {
+pub(super) fn subject(number: u8) -> Subject {
     Subject::from_bytes([number; 32])
 }

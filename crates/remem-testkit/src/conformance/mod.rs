@@ -10,14 +10,14 @@ mod leases;
 mod lineage;
 mod memory;
 mod reads;
+mod record_ties;
 mod records;
 mod repeats;
+mod replacement;
 mod runs;
 mod search;
 mod signatures;
 mod snapshots;
-mod standing;
-mod ties;
 mod time;
 mod vectors;
 mod workshop;
@@ -27,12 +27,12 @@ use remem_core::{
     Admission, Admitted, Batch, Draft, Entry, EntryId, Facets, MemoryRef, Policy, Redactor, Scope,
     SessionId, TenantId, Timestamp,
 };
-use remem_store::{Committed, Filter, Outcome, Page, ReadAt, Review, Store};
+use remem_store::{ChangeOutcome, CommitResult, Filter, Page, ReadAt, Review, Store};
 
 /// Runs every check against `store`.
 pub async fn exercise<S: Store + Review>(store: &S) {
-    ties::exercise(store).await;
-    ties::exercise_review(store, store).await;
+    record_ties::exercise(store).await;
+    record_ties::exercise_review(store, store).await;
     writes::exercise(store).await;
     reads::exercise(store).await;
     search::exercise(store).await;
@@ -44,7 +44,7 @@ pub async fn exercise<S: Store + Review>(store: &S) {
     records::exercise(store).await;
     runs::exercise(store).await;
     snapshots::exercise(store).await;
-    standing::exercise(store).await;
+    replacement::exercise(store).await;
     lineage::exercise(store).await;
     signatures::exercise(store).await;
     workshop::exercise(store).await;
@@ -93,7 +93,7 @@ pub fn admit_by(scope: &Scope, draft: Draft, now: Timestamp, scan: u64) -> Admit
     let admission = Admission {
         policy: &policy,
         redactor: &Redactor::empty(),
-        scan,
+        redaction_fingerprint: scan,
         now,
     };
     admission
@@ -108,18 +108,18 @@ pub async fn put(
     name: &str,
     draft: Draft,
     at: Timestamp,
-) -> Committed {
+) -> CommitResult {
     let batch = Batch::new(scope.tenant.clone(), at).put(id(name), admit(scope, draft, at));
     let committed = store.commit(batch).await.expect("a plain put is stored");
     assert!(
-        matches!(committed.outcomes[..], [Outcome::Stored { .. }]),
+        matches!(committed.outcomes[..], [ChangeOutcome::Stored { .. }]),
         "a put answers that it was stored"
     );
     committed
 }
 
 /// Deletes an entry at `at`.
-pub async fn delete(store: &dyn Store, scope: &Scope, name: &str, at: Timestamp) -> Committed {
+pub async fn delete(store: &dyn Store, scope: &Scope, name: &str, at: Timestamp) -> CommitResult {
     let batch = Batch::new(scope.tenant.clone(), at).delete(scope.memory_ref.clone(), id(name));
     store.commit(batch).await.expect("a delete is applied")
 }

@@ -2,7 +2,7 @@
 
 use super::{NOON, admit, all, delete, draft, id, names, put, scope};
 use remem_core::{Batch, Draft, RunId, Seq, Timestamp};
-use remem_store::{Filter, Page, Position, ReadAt, ScopeStats, Store};
+use remem_store::{Filter, ListPosition, MemoryStats, Page, ReadAt, Store};
 
 pub(super) async fn exercise(store: &dyn Store) {
     what_does_not_exist_reads_as_empty(store).await;
@@ -19,7 +19,7 @@ async fn what_does_not_exist_reads_as_empty(store: &dyn Store) {
     assert!(all(store, &s, &now).await.is_empty());
     assert_eq!(
         store.stats(&s, &now).await.expect("read"),
-        ScopeStats::default()
+        MemoryStats::default()
     );
     assert!(
         store
@@ -30,11 +30,11 @@ async fn what_does_not_exist_reads_as_empty(store: &dyn Store) {
     );
     assert_eq!(
         store.head(&s.tenant).await.expect("read"),
-        remem_store::Head::default()
+        remem_store::TenantHead::default()
     );
     assert!(
         store
-            .scopes(&s.tenant, &remem_core::Actor::Nobody, None, 10, &now)
+            .memories(&s.tenant, &remem_core::Actor::NoUser, None, 10, &now)
             .await
             .expect("read")
             .is_empty()
@@ -67,7 +67,7 @@ async fn lists_are_newest_first_and_pages_join_up(store: &dyn Store) {
             .await
             .expect("read");
         let Some(last) = page.last() else { break };
-        after = Some(Position {
+        after = Some(ListPosition {
             created_at: last.created_at,
             id: last.id.clone(),
         });
@@ -131,7 +131,7 @@ async fn filters_narrow(store: &dyn Store) {
             created_to: to.map(|ms| NOON.plus_ms(ms)),
             ..Filter::default()
         };
-        let after = after.map(|(ms, name)| Position {
+        let after = after.map(|(ms, name)| ListPosition {
             created_at: NOON.plus_ms(ms),
             id: id(name),
         });
@@ -162,7 +162,7 @@ async fn memories_are_listed_with_their_counts(store: &dyn Store) {
     let s = scope("reads-scopes", "a");
     let now = ReadAt::Now(NOON);
     let listed = store
-        .scopes(&s.tenant, &remem_core::Actor::Nobody, None, 10, &now)
+        .memories(&s.tenant, &remem_core::Actor::NoUser, None, 10, &now)
         .await
         .expect("read");
     let pairs: Vec<_> = listed
@@ -171,9 +171,9 @@ async fn memories_are_listed_with_their_counts(store: &dyn Store) {
         .collect();
     assert_eq!(pairs, [("a", 1), ("b", 2), ("c", 0)]);
     let rest = store
-        .scopes(
+        .memories(
             &s.tenant,
-            &remem_core::Actor::Nobody,
+            &remem_core::Actor::NoUser,
             Some(&s.memory_ref),
             1,
             &now,

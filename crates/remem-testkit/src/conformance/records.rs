@@ -7,7 +7,7 @@ use remem_core::{
     Admission, Batch, EventBody, Policy, Precondition, RecordBody, RecordKind, Redactor, Seq,
     TenantId,
 };
-use remem_store::{Outcome, Store, StoreError};
+use remem_store::{ChangeOutcome, Store, StoreError};
 use serde_json::json;
 
 pub(super) async fn exercise(store: &dyn Store) {
@@ -27,7 +27,7 @@ async fn what_a_pass_remembers_is_no_revision(store: &dyn Store) {
     let head = store.head(&tenant).await.expect("read");
     let batch = || Batch::new(tenant.clone(), NOON.plus_ms(5));
     for n in 1..=2 {
-        let noted = batch().set(
+        let noted = batch().set_record(
             RecordKind::Progress,
             "p".to_owned(),
             Precondition::None,
@@ -46,7 +46,7 @@ async fn what_a_pass_remembers_is_no_revision(store: &dyn Store) {
         assert_eq!((found.version, found.at), (n, NOON.plus_ms(5)));
     }
     let gone = store
-        .commit(batch().unset(
+        .commit(batch().delete_record(
             RecordKind::Progress,
             "p".to_owned(),
             Precondition::Version(2),
@@ -55,7 +55,7 @@ async fn what_a_pass_remembers_is_no_revision(store: &dyn Store) {
         .expect("removed");
     assert_eq!(
         (gone.outcomes, store.head(&tenant).await.expect("read")),
-        (vec![Outcome::Removed], head)
+        (vec![ChangeOutcome::Removed], head)
     );
     assert_eq!(
         store
@@ -72,10 +72,10 @@ fn body(text: &str) -> RecordBody {
     let admission = Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 1,
+        redaction_fingerprint: 1,
         now: NOON,
     };
-    admission.record(
+    admission.redact_record(
         json!({ "text": text, "deep": [1, { "nul": "a\u{0}b" }] })
             .as_object()
             .cloned()
@@ -84,11 +84,16 @@ fn body(text: &str) -> RecordBody {
 }
 
 fn set(tenant: &TenantId, key: &str, precondition: Precondition, text: &str) -> Batch {
-    Batch::new(tenant.clone(), NOON).set(RecordKind::File, key.to_owned(), precondition, body(text))
+    Batch::new(tenant.clone(), NOON).set_record(
+        RecordKind::File,
+        key.to_owned(),
+        precondition,
+        body(text),
+    )
 }
 
-fn recorded(key: &str, version: u64) -> Outcome {
-    Outcome::Recorded {
+fn recorded(key: &str, version: u64) -> ChangeOutcome {
+    ChangeOutcome::Recorded {
         key: key.to_owned(),
         version,
     }
@@ -142,20 +147,20 @@ async fn a_record_counts_its_versions_and_begins_anew(store: &dyn Store) {
         None,
         "so is another kind's"
     );
-    let gone = Batch::new(tenant.clone(), NOON).unset(
+    let gone = Batch::new(tenant.clone(), NOON).delete_record(
         RecordKind::File,
         "a".to_owned(),
         Precondition::Version(3),
     );
     assert_eq!(
         store.commit(gone.clone()).await.expect("removed").outcomes,
-        [Outcome::Removed]
+        [ChangeOutcome::Removed]
     );
     assert!(matches!(
         store.commit(gone).await,
         Err(StoreError::Conflict)
     ));
-    let nothing = Batch::new(tenant.clone(), NOON).unset(
+    let nothing = Batch::new(tenant.clone(), NOON).delete_record(
         RecordKind::File,
         "a".to_owned(),
         Precondition::None,
@@ -163,7 +168,7 @@ async fn a_record_counts_its_versions_and_begins_anew(store: &dyn Store) {
     let nothing = store.commit(nothing).await.expect("answered");
     assert_eq!(
         (nothing.outcomes, nothing.revision.0),
-        (vec![Outcome::Nothing], 4),
+        (vec![ChangeOutcome::NoChange], 4),
         "nothing to do leaves the clock alone"
     );
     let again = store
@@ -176,12 +181,12 @@ async fn a_record_counts_its_versions_and_begins_anew(store: &dyn Store) {
         "a free name begins at 1"
     );
     // Several steps in one batch, and in one group.
-    let steps = set(&tenant, "b", Precondition::None, "x").unset(
+    let steps = set(&tenant, "b", Precondition::None, "x").delete_record(
         RecordKind::File,
         "b".to_owned(),
         Precondition::None,
     );
-    let steps = steps.set(
+    let steps = steps.set_record(
         RecordKind::File,
         "b".to_owned(),
         Precondition::None,
@@ -190,7 +195,7 @@ async fn a_record_counts_its_versions_and_begins_anew(store: &dyn Store) {
     let steps = store.commit(steps).await.expect("written").outcomes;
     assert_eq!(
         steps,
-        [recorded("b", 1), Outcome::Removed, recorded("b", 1)]
+        [recorded("b", 1), ChangeOutcome::Removed, recorded("b", 1)]
     );
     assert_eq!(text(store, &tenant, "b").await, Some((1, "y".to_owned())));
 }
@@ -206,7 +211,7 @@ async fn a_precondition_that_fails_undoes_the_batch(store: &dyn Store) {
         Precondition::Version(2),
         Precondition::Version(0),
     ] {
-        let batch = set(&tenant, "b", Precondition::None, "lost").set(
+        let batch = set(&tenant, "b", Precondition::None, "lost").set_record(
             RecordKind::File,
             "a".to_owned(),
             stale,
@@ -288,7 +293,10 @@ async fn an_event_can_stand_alone(store: &dyn Store) {
         .commit(Batch::new(tenant.clone(), NOON).emit(updated.clone()))
         .await
         .expect("written");
-    assert_eq!((alone.outcomes, alone.revision.0), (vec![Outcome::Done], 2));
+    assert_eq!(
+        (alone.outcomes, alone.revision.0),
+        (vec![ChangeOutcome::Done], 2)
+    );
     let events = store.events(&tenant, Seq(0), 9).await.expect("read");
     assert_eq!(
         events

@@ -3,7 +3,7 @@
 
 use super::{NOON, admit, all, draft, id, scope};
 use remem_core::{Batch, Idempotency, Rejection, Scope};
-use remem_store::{Outcome, ReadAt, Store, StoreError};
+use remem_store::{ChangeOutcome, ReadAt, Store, StoreError};
 
 pub(super) async fn exercise(store: &dyn Store) {
     a_repeat_answers_like_the_first_time(store).await;
@@ -62,16 +62,16 @@ async fn a_repeat_answers_like_the_first_time(store: &dyn Store) {
     };
     assert_eq!(
         store.commit(gone(1)).await.expect("answered").outcomes,
-        [Outcome::Removed]
+        [ChangeOutcome::Removed]
     );
     assert_eq!(
         store.commit(gone(1)).await.expect("answered").outcomes,
-        [Outcome::Removed],
+        [ChangeOutcome::Removed],
         "a repeated delete says the same"
     );
     assert_eq!(
         store.commit(gone(2)).await.expect("answered").outcomes,
-        [Outcome::Nothing],
+        [ChangeOutcome::NoChange],
         "a new delete finds nothing"
     );
 }

@@ -2,7 +2,7 @@
 //! meanwhile.
 
 use super::{NOON, admit, draft, id, put, scope};
-use remem_core::event::{Link, NodeEnded, RunEnded, chain_hash};
+use remem_core::event::{ChainLink, NodeEnded, RunEnded, chain_hash};
 use remem_core::{Batch, Cause, EventBody, RunId, Scope, Seq, TenantId};
 use remem_store::Store;
 
@@ -48,11 +48,11 @@ async fn a_run_counts_its_own_events(store: &dyn Store) {
         agent: Some("core.a.b".to_owned()),
     };
     store
-        .commit(
-            batch(&one)
-                .emit(node("a"))
-                .put_by(id("e"), admit(&s, draft("x"), NOON), cause),
-        )
+        .commit(batch(&one).emit(node("a")).put_caused_by(
+            id("e"),
+            admit(&s, draft("x"), NOON),
+            cause,
+        ))
         .await
         .expect("written");
     store
@@ -98,7 +98,7 @@ async fn what_is_repeated_keeps_its_time(store: &dyn Store) {
     let batch = Batch::new(tenant.clone(), NOON)
         .in_run(run("run_1"))
         .emit(node("a"))
-        .repeat(ended.clone(), earlier);
+        .emit_replayed(ended.clone(), earlier);
     store.commit(batch).await.expect("written");
     let events = store.events(&tenant, Seq(0), 10).await.expect("read");
     assert_eq!(
@@ -117,7 +117,7 @@ async fn what_is_repeated_keeps_its_time(store: &dyn Store) {
             .map(|run| (run.id.as_str(), run.seq, run.recorded_at));
         let payload = event.body.payload().to_string();
         let kind = event.body.kind().as_str();
-        let link = Link {
+        let link = ChainLink {
             seq: event.seq,
             revision: event.revision,
             at: event.at,

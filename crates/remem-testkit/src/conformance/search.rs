@@ -3,7 +3,7 @@
 use super::workshop::{batch, commit};
 use super::{NOON, delete, draft, id, put, scope};
 use remem_core::{Draft, Scope};
-use remem_store::{Candidate, Filter, Probe, ReadAt, Store};
+use remem_store::{Filter, Probe, ReadAt, SearchCandidate, Store};
 
 pub(super) async fn exercise(store: &dyn Store) {
     words_are_found_best_first(store).await;
@@ -20,7 +20,7 @@ pub(super) async fn find(
     terms: &[&str],
     filter: &Filter,
     at: &ReadAt,
-) -> Vec<Candidate> {
+) -> Vec<SearchCandidate> {
     let probe = Probe::words(terms.iter().map(|t| (*t).to_owned()).collect());
     store
         .search(s, &probe, filter, 10, at)
@@ -29,7 +29,7 @@ pub(super) async fn find(
         .candidates
 }
 
-fn hit_names(hits: &[Candidate]) -> Vec<&str> {
+fn hit_names(hits: &[SearchCandidate]) -> Vec<&str> {
     hits.iter().map(|h| h.entry.id.as_str()).collect()
 }
 
@@ -192,9 +192,9 @@ async fn a_word_that_is_not_held_stands_for_the_one_that_was_meant(store: &dyn S
     let right = find(store, &s, &["kathryn"], &any, &now).await;
     assert!(
         hits[0].lexical == 0.0
-            && hits[0].typo > 0.0
-            && hits[0].typo < right[0].lexical
-            && right[0].typo == 0.0
+            && hits[0].correction_score > 0.0
+            && hits[0].correction_score < right[0].lexical
+            && right[0].correction_score == 0.0
     );
     let mixed = find(store, &s, &["katheryn", "invoice"], &any, &now).await;
     assert_eq!(
@@ -229,7 +229,7 @@ async fn actions_that_rest_on_an_entry_are_told(store: &dyn Store) {
     for (n, action) in [(1, "sent"), (2, "published"), (3, "sent")] {
         commit(
             store,
-            batch(&s, n).link(
+            batch(&s, n).link_action(
                 s.memory_ref.clone(),
                 id("used"),
                 action.into(),

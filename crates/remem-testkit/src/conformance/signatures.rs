@@ -1,10 +1,10 @@
 //! Signatures: which entries consolidation has looked at, and that a signature never outlives its
 //! text.
 
-use super::memory::Memory;
+use super::memory::MemoryFixture;
 use super::{NOON, admit, admit_by, draft, id, in_session, scope};
-use remem_core::{Draft, Reason, Tier};
-use remem_store::{Outcome, RowCursor, Store};
+use remem_core::{Draft, RetireReason, Tier};
+use remem_store::{ChangeOutcome, RowCursor, Store};
 
 pub(super) async fn exercise(store: &dyn Store) {
     what_may_be_looked_at_is_listed_in_pages(store).await;
@@ -12,8 +12,12 @@ pub(super) async fn exercise(store: &dyn Store) {
     signing_is_nobodys_revision(store).await;
 }
 
-async fn unsigned(m: &Memory<'_>) -> Vec<String> {
-    let found = m.store.unsigned(&m.s, None, 99).await.expect("read");
+async fn unsigned(m: &MemoryFixture<'_>) -> Vec<String> {
+    let found = m
+        .store
+        .entries_without_signature(&m.s, None, 99)
+        .await
+        .expect("read");
     assert!(
         found.windows(2).all(|pair| pair[0].0 < pair[1].0),
         "in the store's order"
@@ -24,7 +28,7 @@ async fn unsigned(m: &Memory<'_>) -> Vec<String> {
         .collect()
 }
 
-async fn signed(m: &Memory<'_>) -> Vec<(String, u64, Vec<u8>)> {
+async fn signed(m: &MemoryFixture<'_>) -> Vec<(String, u64, Vec<u8>)> {
     let found = m.store.signatures(&m.s, None, 99).await.expect("read");
     assert!(
         found.windows(2).all(|pair| pair[0].row < pair[1].row),
@@ -36,18 +40,18 @@ async fn signed(m: &Memory<'_>) -> Vec<(String, u64, Vec<u8>)> {
         .collect()
 }
 
-async fn sign(m: &Memory<'_>, name: &str, pass: u64) -> Outcome {
+async fn sign(m: &MemoryFixture<'_>, name: &str, pass: u64) -> ChangeOutcome {
     m.commit(
         m.batch()
-            .sign(m.memory_ref(), id(name), pass, vec![pass as u8, 0, 255]),
+            .store_signature(m.memory_ref(), id(name), pass, vec![pass as u8, 0, 255]),
     )
     .await
     .remove(0)
 }
 
 async fn what_may_be_looked_at_is_listed_in_pages(store: &dyn Store) {
-    let m = Memory::new(store, "signatures-pages");
-    let elsewhere = Memory {
+    let m = MemoryFixture::new(store, "signatures-pages");
+    let elsewhere = MemoryFixture {
         store,
         s: scope("signatures-pages", "elsewhere"),
     };
@@ -75,20 +79,26 @@ async fn what_may_be_looked_at_is_listed_in_pages(store: &dyn Store) {
             .await;
     }
     m.delete("gone").await;
-    m.retire("merged", Reason::Merged, "a").await;
+    m.retire("merged", RetireReason::Merged, "a").await;
     assert_eq!(unsigned(&m).await, ["a", "b", "c", "d"]);
-    let all = store.unsigned(&m.s, None, 99).await.expect("read");
-    let page = store.unsigned(&m.s, Some(all[0].0), 2).await.expect("read");
+    let all = store
+        .entries_without_signature(&m.s, None, 99)
+        .await
+        .expect("read");
+    let page = store
+        .entries_without_signature(&m.s, Some(all[0].0), 2)
+        .await
+        .expect("read");
     assert_eq!(page, all[1..3], "after the first, two of them");
     assert_eq!(page[0].1.content, "word b");
-    assert_eq!(sign(&m, "b", 7).await, Outcome::Done);
+    assert_eq!(sign(&m, "b", 7).await, ChangeOutcome::Done);
     assert_eq!(
         (sign(&m, "ends", 7).await, sign(&m, "session", 7).await),
-        (Outcome::Done, Outcome::Done),
+        (ChangeOutcome::Done, ChangeOutcome::Done),
         "but nobody is shown those"
     );
     for name in ["gone", "merged", "never"] {
-        assert_eq!(sign(&m, name, 7).await, Outcome::Nothing, "{name}");
+        assert_eq!(sign(&m, name, 7).await, ChangeOutcome::NoChange, "{name}");
     }
     sign(&m, "d", 8).await;
     assert_eq!(unsigned(&m).await, ["a", "c"]);
@@ -121,7 +131,7 @@ async fn what_may_be_looked_at_is_listed_in_pages(store: &dyn Store) {
         "once each, in order"
     );
     let foreign: Vec<RowCursor> = store
-        .unsigned(&elsewhere.s, None, 9)
+        .entries_without_signature(&elsewhere.s, None, 9)
         .await
         .expect("read")
         .iter()
@@ -146,7 +156,7 @@ async fn what_may_be_looked_at_is_listed_in_pages(store: &dyn Store) {
     let nowhere = scope("signatures-pages-other", "m");
     assert!(
         store
-            .unsigned(&nowhere, None, 9)
+            .entries_without_signature(&nowhere, None, 9)
             .await
             .expect("read")
             .is_empty()
@@ -168,7 +178,7 @@ async fn what_may_be_looked_at_is_listed_in_pages(store: &dyn Store) {
 }
 
 async fn a_signature_goes_with_its_text(store: &dyn Store) {
-    let m = Memory::new(store, "signatures-text");
+    let m = MemoryFixture::new(store, "signatures-text");
     m.put(&[
         "same",
         "rewritten",
@@ -194,8 +204,11 @@ async fn a_signature_goes_with_its_text(store: &dyn Store) {
         .batch()
         .rewrite(id("rewritten"), text("word redacted"))
         .rewrite(id("same"), text("word same"));
-    assert_eq!(m.commit(batch).await, [Outcome::Removed, Outcome::Nothing]);
-    m.retire("merged", Reason::Merged, "into").await;
+    assert_eq!(
+        m.commit(batch).await,
+        [ChangeOutcome::Removed, ChangeOutcome::NoChange]
+    );
+    m.retire("merged", RetireReason::Merged, "into").await;
     m.delete("deleted").await;
     m.forget("forgotten").await;
     let names: Vec<String> = signed(&m)
@@ -224,27 +237,25 @@ async fn a_signature_goes_with_its_text(store: &dyn Store) {
         [("same".to_owned(), 2, vec![2, 0, 255])],
         "the last one counts"
     );
-    m.sound().await;
+    m.verify().await;
 }
 
 async fn signing_is_nobodys_revision(store: &dyn Store) {
-    let m = Memory::new(store, "signatures-silent");
+    let m = MemoryFixture::new(store, "signatures-silent");
     m.put(&["a"]).await;
     let head = m.head().await;
-    let batch = m.batch().sign(m.memory_ref(), id("a"), 1, vec![1]).sign(
-        m.memory_ref(),
-        id("a"),
-        2,
-        vec![2],
-    );
+    let batch = m
+        .batch()
+        .store_signature(m.memory_ref(), id("a"), 1, vec![1])
+        .store_signature(m.memory_ref(), id("a"), 2, vec![2]);
     let committed = store.commit(batch).await.expect("signed");
     assert_eq!(
         (committed.outcomes, committed.revision),
-        (vec![Outcome::Done, Outcome::Done], head.0)
+        (vec![ChangeOutcome::Done, ChangeOutcome::Done], head.0)
     );
     assert_eq!(
         (m.head().await, signed(&m).await),
         (head, vec![("a".to_owned(), 2, vec![2])])
     );
-    m.sound().await;
+    m.verify().await;
 }

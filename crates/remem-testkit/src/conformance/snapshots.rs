@@ -5,7 +5,7 @@ use super::runs::run;
 use super::{NOON, admit, all, delete, draft, id, names, put, scope};
 use remem_core::redact::SecretValue;
 use remem_core::{Admission, Batch, Draft, EventKind, Policy, Redactor, Revision, Scope, Seq};
-use remem_store::{Candidate, Filter, Outcome, Probe, ReadAt, Store, Work};
+use remem_store::{ChangeOutcome, DueWork, Filter, Probe, ReadAt, SearchCandidate, Store};
 
 pub(super) async fn exercise(store: &dyn Store) {
     a_snapshot_shows_what_was_there(store).await;
@@ -16,25 +16,25 @@ pub(super) async fn exercise(store: &dyn Store) {
     a_stored_text_can_be_redacted(store).await;
 }
 
-pub(super) async fn hold(store: &dyn Store, scope: &Scope, name: &str) -> Revision {
+pub(super) async fn open_snapshot(store: &dyn Store, scope: &Scope, name: &str) -> Revision {
     let batch = Batch::new(scope.tenant.clone(), NOON)
         .in_run(run(name))
-        .hold();
+        .hold_snapshot();
     store.commit(batch).await.expect("held").revision
 }
 
-pub(super) async fn release(store: &dyn Store, scope: &Scope, name: &str) {
+pub(super) async fn close_snapshot(store: &dyn Store, scope: &Scope, name: &str) {
     store
         .commit(
             Batch::new(scope.tenant.clone(), NOON)
                 .in_run(run(name))
-                .release(),
+                .release_snapshot(),
         )
         .await
         .expect("let go");
 }
 
-pub(super) fn seen_by(revision: Revision, runs: &[&str]) -> ReadAt {
+pub(super) fn snapshot_at(revision: Revision, runs: &[&str]) -> ReadAt {
     ReadAt::Snapshot {
         revision,
         at: NOON,
@@ -58,8 +58,8 @@ async fn a_snapshot_shows_what_was_there(store: &dyn Store) {
         )
         .await;
     }
-    let revision = hold(store, &s, "run_1").await;
-    let at = seen_by(revision, &["run_1"]);
+    let revision = open_snapshot(store, &s, "run_1").await;
+    let at = snapshot_at(revision, &["run_1"]);
     let before = all(store, &s, &at).await;
     assert_eq!(names(&before), ["c", "b", "a"]);
     put(store, &s, "d", draft("word d"), NOON).await;
@@ -119,7 +119,7 @@ async fn a_snapshot_shows_what_was_there(store: &dyn Store) {
     );
     let probe = Probe::words(vec!["word".to_owned()]);
     let found = async |at: &ReadAt| {
-        let hits: Vec<Candidate> = store
+        let hits: Vec<SearchCandidate> = store
             .search(&s, &probe, &Filter::default(), 9, at)
             .await
             .expect("read")
@@ -140,14 +140,14 @@ async fn a_snapshot_shows_what_was_there(store: &dyn Store) {
             .collect::<Vec<_>>(),
         [("run_1", revision, NOON)]
     );
-    release(store, &s, "run_1").await;
+    close_snapshot(store, &s, "run_1").await;
     assert!(store.snapshots(&s.tenant).await.expect("read").is_empty());
 }
 
 async fn a_run_sees_its_own_writes_and_deletes(store: &dyn Store) {
     let s = scope("snapshots-own", "m");
     put(store, &s, "old", draft("old"), NOON).await;
-    let revision = hold(store, &s, "run_1").await;
+    let revision = open_snapshot(store, &s, "run_1").await;
     let of = |name: &str| Batch::new(s.tenant.clone(), NOON).in_run(run(name));
     store
         .commit(of("run_1").put(id("own"), admit(&s, draft("own"), NOON)))
@@ -162,15 +162,15 @@ async fn a_run_sees_its_own_writes_and_deletes(store: &dyn Store) {
         .await
         .expect("written");
     assert_eq!(
-        names(&all(store, &s, &seen_by(revision, &["run_1"])).await),
+        names(&all(store, &s, &snapshot_at(revision, &["run_1"])).await),
         ["own", "old"]
     );
     assert_eq!(
-        names(&all(store, &s, &seen_by(revision, &["run_1", "run_3"])).await),
+        names(&all(store, &s, &snapshot_at(revision, &["run_1", "run_3"])).await),
         ["own", "old", "child"]
     );
     assert_eq!(
-        names(&all(store, &s, &seen_by(revision, &[])).await),
+        names(&all(store, &s, &snapshot_at(revision, &[])).await),
         ["old"]
     );
     store
@@ -182,11 +182,11 @@ async fn a_run_sees_its_own_writes_and_deletes(store: &dyn Store) {
         .await
         .expect("deleted");
     assert_eq!(
-        names(&all(store, &s, &seen_by(revision, &["run_1"])).await),
+        names(&all(store, &s, &snapshot_at(revision, &["run_1"])).await),
         ["own"],
         "its own delete counts, another's does not"
     );
-    release(store, &s, "run_1").await;
+    close_snapshot(store, &s, "run_1").await;
 }
 
 async fn time_outranks_a_snapshot(store: &dyn Store) {
@@ -202,7 +202,7 @@ async fn time_outranks_a_snapshot(store: &dyn Store) {
         NOON,
     )
     .await;
-    let revision = hold(store, &s, "run_1").await;
+    let revision = open_snapshot(store, &s, "run_1").await;
     let later = ReadAt::Snapshot {
         revision,
         at: NOON.plus_ms(10),
@@ -214,47 +214,60 @@ async fn time_outranks_a_snapshot(store: &dyn Store) {
         Batch::new(s.tenant.clone(), NOON.plus_ms(10)).expire(s.memory_ref.clone(), id("ends"));
     store.commit(expire).await.expect("applied");
     assert!(
-        all(store, &s, &seen_by(revision, &["run_1"]))
+        all(store, &s, &snapshot_at(revision, &["run_1"]))
             .await
             .is_empty(),
         "the purge erases at once"
     );
-    release(store, &s, "run_1").await;
+    close_snapshot(store, &s, "run_1").await;
 }
 
 async fn text_goes_when_the_last_reader_has_gone(store: &dyn Store) {
     let s = scope("snapshots-erase", "m");
     put(store, &s, "a", draft("text a"), NOON).await;
-    let first = hold(store, &s, "run_1").await;
-    let second = hold(store, &s, "run_2").await;
+    let first = open_snapshot(store, &s, "run_1").await;
+    let second = open_snapshot(store, &s, "run_2").await;
     delete(store, &s, "a", NOON).await;
     let erase = || Batch::new(s.tenant.clone(), NOON).erase(s.memory_ref.clone(), id("a"));
-    assert!(store.ended(&s.tenant, 9).await.expect("read").is_empty());
+    assert!(
+        store
+            .erasable_entries(&s.tenant, 9)
+            .await
+            .expect("read")
+            .is_empty()
+    );
     assert_eq!(
         store.commit(erase()).await.expect("answered").outcomes,
-        [Outcome::Nothing],
+        [ChangeOutcome::NoChange],
         "too early"
     );
-    release(store, &s, "run_1").await;
+    close_snapshot(store, &s, "run_1").await;
     assert!(
-        store.ended(&s.tenant, 9).await.expect("read").is_empty(),
+        store
+            .erasable_entries(&s.tenant, 9)
+            .await
+            .expect("read")
+            .is_empty(),
         "one still reads"
     );
-    assert_eq!(all(store, &s, &seen_by(second, &["run_2"])).await.len(), 1);
+    assert_eq!(
+        all(store, &s, &snapshot_at(second, &["run_2"])).await.len(),
+        1
+    );
     store.scrub(&s.tenant, NOON, false).await.expect("scrubbed");
     assert!(
         !store
-            .due(Work::Purge, NOON)
+            .tenants_with_work(DueWork::Purge, NOON)
             .await
             .expect("read")
             .contains(&s.tenant)
     );
     // A run that began after the removal does not keep the text.
-    hold(store, &s, "run_3").await;
-    release(store, &s, "run_2").await;
+    open_snapshot(store, &s, "run_3").await;
+    close_snapshot(store, &s, "run_2").await;
     assert!(
         store
-            .due(Work::Purge, NOON)
+            .tenants_with_work(DueWork::Purge, NOON)
             .await
             .expect("read")
             .contains(&s.tenant),
@@ -263,20 +276,20 @@ async fn text_goes_when_the_last_reader_has_gone(store: &dyn Store) {
     store.scrub(&s.tenant, NOON, false).await.expect("scrubbed");
     assert!(
         store
-            .due(Work::Purge, NOON)
+            .tenants_with_work(DueWork::Purge, NOON)
             .await
             .expect("read")
             .contains(&s.tenant),
         "a pass that looked before does not hide it"
     );
     assert_eq!(
-        store.ended(&s.tenant, 9).await.expect("read"),
+        store.erasable_entries(&s.tenant, 9).await.expect("read"),
         [(s.memory_ref.clone(), id("a"))]
     );
     let revision = store.head(&s.tenant).await.expect("read").revision;
     assert_eq!(
         store.commit(erase()).await.expect("erased").outcomes,
-        [Outcome::Removed]
+        [ChangeOutcome::Removed]
     );
     assert_eq!(
         store.head(&s.tenant).await.expect("read").revision,
@@ -285,12 +298,18 @@ async fn text_goes_when_the_last_reader_has_gone(store: &dyn Store) {
     );
     assert_eq!(
         store.commit(erase()).await.expect("answered").outcomes,
-        [Outcome::Nothing],
+        [ChangeOutcome::NoChange],
         "once"
     );
-    assert!(all(store, &s, &seen_by(first, &[])).await.is_empty());
-    assert!(store.ended(&s.tenant, 9).await.expect("read").is_empty());
-    release(store, &s, "run_3").await;
+    assert!(all(store, &s, &snapshot_at(first, &[])).await.is_empty());
+    assert!(
+        store
+            .erasable_entries(&s.tenant, 9)
+            .await
+            .expect("read")
+            .is_empty()
+    );
+    close_snapshot(store, &s, "run_3").await;
     store.verify(&s.tenant).await.expect("sound");
 }
 
@@ -298,8 +317,8 @@ async fn a_hold_after_a_release_is_a_new_one(store: &dyn Store) {
     let s = scope("snapshots-again", "m");
     put(store, &s, "a", draft("text a"), NOON).await;
     put(store, &s, "b", draft("text b"), NOON).await;
-    let first = hold(store, &s, "run_1").await;
-    assert!(hold(store, &s, "run_1").await > first);
+    let first = open_snapshot(store, &s, "run_1").await;
+    assert!(open_snapshot(store, &s, "run_1").await > first);
     assert_eq!(
         store.snapshots(&s.tenant).await.expect("read")[0].revision,
         first,
@@ -309,8 +328,8 @@ async fn a_hold_after_a_release_is_a_new_one(store: &dyn Store) {
     // text need not wait.
     let batch = Batch::new(s.tenant.clone(), NOON)
         .in_run(run("run_1"))
-        .release()
-        .hold();
+        .release_snapshot()
+        .hold_snapshot();
     let again = store
         .commit(batch.delete(s.memory_ref.clone(), id("a")))
         .await
@@ -321,19 +340,23 @@ async fn a_hold_after_a_release_is_a_new_one(store: &dyn Store) {
         again
     );
     assert!(
-        store.ended(&s.tenant, 9).await.expect("read").is_empty(),
+        store
+            .erasable_entries(&s.tenant, 9)
+            .await
+            .expect("read")
+            .is_empty(),
         "its text is gone already"
     );
     delete(store, &s, "b", NOON).await;
     assert_eq!(
-        names(&all(store, &s, &seen_by(again, &["run_1"])).await),
+        names(&all(store, &s, &snapshot_at(again, &["run_1"])).await),
         ["b"]
     );
-    release(store, &s, "run_1").await;
-    let alone = Batch::new(s.tenant.clone(), NOON).release();
+    close_snapshot(store, &s, "run_1").await;
+    let alone = Batch::new(s.tenant.clone(), NOON).release_snapshot();
     assert_eq!(
         store.commit(alone).await.expect("answered").outcomes,
-        [Outcome::Nothing],
+        [ChangeOutcome::NoChange],
         "there is no run to let go"
     );
 }
@@ -354,10 +377,13 @@ async fn a_stored_text_can_be_redacted(store: &dyn Store) {
     put(store, &s, "b", draft("harmless"), NOON).await;
     put(store, &s, "gone", draft("hunter2-hunter2"), NOON).await;
     delete(store, &s, "gone", NOON).await;
-    let stale = store.stale(&s.tenant, 2, None, 1).await.expect("read");
+    let stale = store
+        .entries_to_rescan(&s.tenant, 2, None, 1)
+        .await
+        .expect("read");
     assert_eq!(names(&stale.entries), ["a"]);
     let rest = store
-        .stale(&s.tenant, 2, stale.next, 9)
+        .entries_to_rescan(&s.tenant, 2, stale.next, 9)
         .await
         .expect("read");
     assert_eq!(
@@ -370,7 +396,7 @@ async fn a_stored_text_can_be_redacted(store: &dyn Store) {
     let admission = Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 2,
+        redaction_fingerprint: 2,
         now: NOON,
     };
     let anew = |entry: &remem_core::Entry| {
@@ -389,19 +415,23 @@ async fn a_stored_text_can_be_redacted(store: &dyn Store) {
     let outcomes = store.commit(batch).await.expect("rewritten").outcomes;
     assert_eq!(
         outcomes,
-        [Outcome::Removed, Outcome::Nothing, Outcome::Nothing]
+        [
+            ChangeOutcome::Removed,
+            ChangeOutcome::NoChange,
+            ChangeOutcome::NoChange
+        ]
     );
     let now = all(store, &s, &ReadAt::Now(NOON)).await;
     assert_eq!(
         now.iter()
-            .map(|e| (e.content.as_str(), e.scan))
+            .map(|e| (e.content.as_str(), e.redaction_fingerprint))
             .collect::<Vec<_>>(),
         [("harmless", 2), ("it is [REDACTED:db] ok", 2)]
     );
     assert_eq!(now[1].tags, ["pw:[REDACTED:db]"]);
     assert!(
         store
-            .stale(&s.tenant, 2, None, 9)
+            .entries_to_rescan(&s.tenant, 2, None, 9)
             .await
             .expect("read")
             .entries

@@ -3,7 +3,7 @@
 
 use super::{NOON, admit, all, draft, id, names, put, scope};
 use remem_core::{Batch, Draft, EventKind, Seq, Timestamp};
-use remem_store::{Outcome, ReadAt, Store, Work};
+use remem_store::{ChangeOutcome, DueWork, ReadAt, Store};
 
 pub(super) async fn exercise(store: &dyn Store) {
     an_entry_ends_at_its_millisecond(store).await;
@@ -38,7 +38,7 @@ async fn an_entry_ends_at_its_millisecond(store: &dyn Store) {
     let late = Batch::new(s.tenant.clone(), NOON.plus_ms(10)).delete(s.memory_ref.clone(), id("e"));
     assert_eq!(
         store.commit(late).await.expect("answered").outcomes,
-        [Outcome::Nothing],
+        [ChangeOutcome::NoChange],
         "an ended entry cannot be deleted"
     );
 }
@@ -51,12 +51,15 @@ async fn the_purge_takes_only_what_has_ended(store: &dyn Store) {
     let then = NOON.plus_ms(10);
     assert!(
         store
-            .due(Work::Purge, then)
+            .tenants_with_work(DueWork::Purge, then)
             .await
             .expect("read")
             .contains(&s.tenant)
     );
-    let expired = store.expired(&s.tenant, then, 10).await.expect("read");
+    let expired = store
+        .expired_entries(&s.tenant, then, 10)
+        .await
+        .expect("read");
     assert_eq!(expired, [(s.memory_ref.clone(), id("early"))]);
     let mut purge = Batch::new(s.tenant.clone(), then);
     for name in ["early", "late", "never"] {
@@ -65,11 +68,19 @@ async fn the_purge_takes_only_what_has_ended(store: &dyn Store) {
     let outcomes = store.commit(purge.clone()).await.expect("applied").outcomes;
     assert_eq!(
         outcomes,
-        [Outcome::Removed, Outcome::Nothing, Outcome::Nothing]
+        [
+            ChangeOutcome::Removed,
+            ChangeOutcome::NoChange,
+            ChangeOutcome::NoChange
+        ]
     );
     assert_eq!(
         store.commit(purge).await.expect("applied").outcomes,
-        [Outcome::Nothing, Outcome::Nothing, Outcome::Nothing]
+        [
+            ChangeOutcome::NoChange,
+            ChangeOutcome::NoChange,
+            ChangeOutcome::NoChange
+        ]
     );
     // Even a reader whose clock is behind does not see it again.
     assert_eq!(
@@ -84,7 +95,7 @@ async fn the_purge_takes_only_what_has_ended(store: &dyn Store) {
     store.scrub(&s.tenant, NOON, false).await.expect("scrubbed");
     assert!(
         !store
-            .due(Work::Purge, then)
+            .tenants_with_work(DueWork::Purge, then)
             .await
             .expect("read")
             .contains(&s.tenant),
@@ -92,7 +103,7 @@ async fn the_purge_takes_only_what_has_ended(store: &dyn Store) {
     );
     assert!(
         store
-            .due(Work::Purge, NOON.plus_ms(20))
+            .tenants_with_work(DueWork::Purge, NOON.plus_ms(20))
             .await
             .expect("read")
             .contains(&s.tenant)

@@ -3,7 +3,7 @@
 
 use super::{NOON, delete, draft, put, scope};
 use remem_core::{Batch, Draft, Embedding, Entry, EntryId, ModelId, Scope};
-use remem_store::{Filter, Found, Probe, ReadAt, Store, StoreError};
+use remem_store::{CandidateSet, Filter, Probe, ReadAt, Store, StoreError};
 
 const MODEL: ModelId = ModelId(7);
 const OTHER: ModelId = ModelId(8);
@@ -47,13 +47,19 @@ async fn embed(
         .commit(
             Batch::new(s.tenant.clone(), NOON)
                 .as_host()
-                .embed(&entry, model, vector),
+                .store_embedding(&entry, model, vector),
         )
         .await
         .map(|_| ())
 }
 
-async fn near(store: &dyn Store, s: &Scope, degrees: f32, filter: &Filter, at: &ReadAt) -> Found {
+async fn near(
+    store: &dyn Store,
+    s: &Scope,
+    degrees: f32,
+    filter: &Filter,
+    at: &ReadAt,
+) -> CandidateSet {
     let probe = Probe {
         terms: Vec::new(),
         vector: Some((MODEL, direction(degrees))),
@@ -64,7 +70,7 @@ async fn near(store: &dyn Store, s: &Scope, degrees: f32, filter: &Filter, at: &
         .expect("a search is answered")
 }
 
-fn names(found: &Found) -> Vec<&str> {
+fn names(found: &CandidateSet) -> Vec<&str> {
     found
         .candidates
         .iter()
@@ -91,7 +97,7 @@ async fn a_direction_finds_what_lies_near(store: &dyn Store) {
     put(store, &other, "foreign", draft("elsewhere"), NOON).await;
     assert_eq!(
         store
-            .unembedded(&s.tenant, MODEL, None, 9)
+            .entries_without_vector(&s.tenant, MODEL, None, 9)
             .await
             .expect("read")
             .len(),
@@ -153,9 +159,9 @@ async fn a_direction_finds_what_lies_near(store: &dyn Store) {
             && both.candidates[0].lexical > 0.0
             && both.candidates[1].lexical == 0.0
     );
-    assert!(both.lexical_best > both.candidates[0].lexical);
+    assert!(both.lexical_max > both.candidates[0].lexical);
     let missing: Vec<String> = store
-        .unembedded(&s.tenant, MODEL, None, 9)
+        .entries_without_vector(&s.tenant, MODEL, None, 9)
         .await
         .expect("read")
         .into_iter()
@@ -221,19 +227,22 @@ async fn a_vector_goes_with_its_text(store: &dyn Store) {
         .commit(
             Batch::new(s.tenant.clone(), NOON)
                 .as_host()
-                .embed(&old, MODEL, direction(0.0)),
+                .store_embedding(&old, MODEL, direction(0.0)),
         )
         .await
         .expect("nothing to do");
     let changed = Entry {
-        scan: entry(store, &s, "stays").await.scan.wrapping_add(1),
+        redaction_fingerprint: entry(store, &s, "stays")
+            .await
+            .redaction_fingerprint
+            .wrapping_add(1),
         ..entry(store, &s, "stays").await
     };
     store
         .commit(
             Batch::new(s.tenant.clone(), NOON)
                 .as_host()
-                .embed(&changed, OTHER, direction(0.0)),
+                .store_embedding(&changed, OTHER, direction(0.0)),
         )
         .await
         .expect("nothing to do");
@@ -347,7 +356,7 @@ async fn neighbours_stand_in_the_order_of_the_list(store: &dyn Store) {
         .filter_map(|id| EntryId::parse(id))
         .collect();
     let around = store
-        .around(&s, &ids, 2, &ReadAt::Now(NOON.plus_ms(9)))
+        .neighbours(&s, &ids, 2, &ReadAt::Now(NOON.plus_ms(9)))
         .await
         .expect("read");
     let view: Vec<(String, Vec<String>, Vec<String>)> = around

@@ -3,13 +3,13 @@
 
 use super::{NOON, admit, draft, id, in_session, scope};
 use remem_core::{
-    ActionText, Actor, Admission, Batch, Closing, Draft, Evidence, Facets, Policy, Precondition,
-    PrincipalId, RecordKind, Redactor, Rejection, RuleId, RuleText, RunId, Scope, SessionId, Tier,
-    Timestamp, Trust, Typology, WorldId,
+    ActionText, Actor, Admission, Batch, ClosingReason, Draft, Evidence, Facets, Policy,
+    Precondition, PrincipalId, RecordKind, Redactor, Rejection, RuleId, RuleText, RunId, Scope,
+    SessionId, Tier, Timestamp, Trust, Typology, WorldId,
 };
 use remem_store::{
-    Committed, EntryState, Faded, Filter, Outcome, Page, ReadAt, RetentionCount, RetentionState,
-    Store, StoreError,
+    ChangeOutcome, CommitResult, EndedStatement, EntryState, Filter, Page, ReadAt, RetentionCount,
+    RetentionState, Store, StoreError,
 };
 
 pub(super) async fn exercise(store: &dyn Store) {
@@ -37,13 +37,13 @@ fn user(name: &str) -> Actor {
 pub(super) fn batch(s: &Scope, ms: i64) -> Batch {
     let batch = Batch::new(s.tenant.clone(), NOON.plus_ms(ms));
     if let Actor::User(user) = &s.actor {
-        batch.by(user.clone())
+        batch.with_principal(user.clone())
     } else {
         batch
     }
 }
 
-pub(super) async fn commit(store: &dyn Store, batch: Batch) -> Committed {
+pub(super) async fn commit(store: &dyn Store, batch: Batch) -> CommitResult {
     store.commit(batch).await.expect("a commit")
 }
 
@@ -98,8 +98,8 @@ fn episode(text: &str, session: &str) -> Draft {
 }
 
 async fn a_memory_of_ones_own_is_nobody_elses(store: &dyn Store) {
-    let own = scope("own", "~ada/ops").acting(user("ada"));
-    let shared = scope("own", "ops").acting(user("ada"));
+    let own = scope("own", "~ada/ops").with_actor(user("ada"));
+    let shared = scope("own", "ops").with_actor(user("ada"));
     for s in [&own, &shared] {
         commit(
             store,
@@ -112,9 +112,9 @@ async fn a_memory_of_ones_own_is_nobody_elses(store: &dyn Store) {
         (user("ada"), true),
         (Actor::Host, true),
         (user("bob"), false),
-        (Actor::Nobody, false),
+        (Actor::NoUser, false),
     ] {
-        let s = own.clone().acting(actor.clone());
+        let s = own.clone().with_actor(actor.clone());
         assert_eq!(
             store.get(&s, &id("e"), &now).await.expect("read").is_some(),
             sees,
@@ -143,14 +143,14 @@ async fn a_memory_of_ones_own_is_nobody_elses(store: &dyn Store) {
             "{actor:?}"
         );
         let listed = store
-            .scopes(&s.tenant, &actor, None, 9, &now)
+            .memories(&s.tenant, &actor, None, 9, &now)
             .await
             .expect("read");
         let listed: Vec<&str> = listed.iter().map(|s| s.memory_ref.as_str()).collect();
         let expected: &[&str] = if sees { &["ops", "~ada/ops"] } else { &["ops"] };
         assert_eq!(listed, expected, "{actor:?}");
         assert_eq!(
-            names(store, &shared.clone().acting(actor.clone()), &now).await,
+            names(store, &shared.clone().with_actor(actor.clone()), &now).await,
             ["e"],
             "{actor:?} sees what is shared"
         );
@@ -159,13 +159,13 @@ async fn a_memory_of_ones_own_is_nobody_elses(store: &dyn Store) {
 
 /// A caller's missing check must not matter: the store checks as well.
 async fn nobody_writes_into_another_users_memory(store: &dyn Store) {
-    let own = scope("own2", "~ada/ops").acting(user("ada"));
+    let own = scope("own2", "~ada/ops").with_actor(user("ada"));
     commit(
         store,
         batch(&own, 0).put(id("e"), admit(&own, draft("mine"), NOON)),
     )
     .await;
-    let bob = own.clone().acting(user("bob"));
+    let bob = own.clone().with_actor(user("bob"));
     let put = store
         .commit(batch(&bob, 1).put(id("f"), admit(&bob, draft("not mine"), NOON)))
         .await;
@@ -175,8 +175,8 @@ async fn nobody_writes_into_another_users_memory(store: &dyn Store) {
         batch(&bob, 1).delete(own.memory_ref.clone(), id("e")),
     )
     .await;
-    assert_eq!(gone.outcomes, [Outcome::Nothing]);
-    let fresh = scope("own2", "~ada/other").acting(user("bob"));
+    assert_eq!(gone.outcomes, [ChangeOutcome::NoChange]);
+    let fresh = scope("own2", "~ada/other").with_actor(user("bob"));
     assert!(
         store
             .commit(batch(&fresh, 1).put(id("g"), admit(&fresh, draft("planted"), NOON)))
@@ -191,7 +191,7 @@ async fn nobody_writes_into_another_users_memory(store: &dyn Store) {
         Batch::new(own.tenant.clone(), NOON.plus_ms(3)).delete(own.memory_ref.clone(), id("e"));
     assert_eq!(
         commit(store, host).await.outcomes,
-        [Outcome::Removed],
+        [ChangeOutcome::Removed],
         "the host looks after everybody's"
     );
 }
@@ -210,14 +210,17 @@ async fn an_answer_gives_way_and_stays_as_history(store: &dyn Store) {
         .close(
             s.memory_ref.clone(),
             id("red"),
-            Closing::Untrue(NOON.plus_ms(50)),
+            ClosingReason::InvalidFrom(NOON.plus_ms(50)),
             Some(id("blue")),
         )
         .put(
             id("blue"),
             admit(&s, fact("it is blue", "colour", 50, None), NOON),
         );
-    assert_eq!(commit(store, next).await.outcomes[0], Outcome::Removed);
+    assert_eq!(
+        commit(store, next).await.outcomes[0],
+        ChangeOutcome::Removed
+    );
     // Older than both, and written last: already over when it is written.
     commit(
         store,
@@ -244,7 +247,7 @@ async fn an_answer_gives_way_and_stays_as_history(store: &dyn Store) {
         let expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
         assert_eq!(names(store, &s, &then).await, expected, "as of {ms}");
     }
-    let history = store.slot(&s, "colour", 9).await.expect("read");
+    let history = store.slot_history(&s, "colour", 9).await.expect("read");
     let told: Vec<_> = history
         .iter()
         .map(|a| {
@@ -269,7 +272,7 @@ async fn an_answer_gives_way_and_stays_as_history(store: &dyn Store) {
         .close(
             s.memory_ref.clone(),
             id("red"),
-            Closing::Untrue(NOON.plus_ms(20)),
+            ClosingReason::InvalidFrom(NOON.plus_ms(20)),
             Some(id("grey")),
         )
         .put(
@@ -278,7 +281,7 @@ async fn an_answer_gives_way_and_stays_as_history(store: &dyn Store) {
         );
     assert_eq!(
         commit(store, between).await.outcomes[0],
-        Outcome::Done,
+        ChangeOutcome::Done,
         "history is cut where it is known better"
     );
     for (ms, expected) in [(19, "red"), (20, "grey"), (49, "grey"), (50, "blue")] {
@@ -288,9 +291,15 @@ async fn an_answer_gives_way_and_stays_as_history(store: &dyn Store) {
         };
         assert_eq!(names(store, &s, &then).await, [expected], "as of {ms}");
     }
-    let last = store.slot(&s, "colour", 1).await.expect("read");
+    let last = store.slot_history(&s, "colour", 1).await.expect("read");
     assert_eq!(last[0].entry.id, id("blue"), "the newest");
-    assert!(store.slot(&s, "size", 9).await.expect("read").is_empty());
+    assert!(
+        store
+            .slot_history(&s, "size", 9)
+            .await
+            .expect("read")
+            .is_empty()
+    );
 }
 
 async fn two_answers_at_once_are_a_race(store: &dyn Store) {
@@ -341,11 +350,11 @@ async fn a_fact_that_is_still_to_come_waits(store: &dyn Store) {
         .close(
             s.memory_ref.clone(),
             id("old"),
-            Closing::Untrue(NOON.plus_ms(100)),
+            ClosingReason::InvalidFrom(NOON.plus_ms(100)),
             Some(id("new")),
         )
         .put(id("new"), admit(&s, fact("new", "q", 100, None), NOON));
-    assert_eq!(commit(store, next).await.outcomes[0], Outcome::Done);
+    assert_eq!(commit(store, next).await.outcomes[0], ChangeOutcome::Done);
     assert_eq!(
         names(store, &s, &ReadAt::Now(NOON.plus_ms(99))).await,
         ["old"]
@@ -364,13 +373,13 @@ async fn a_snapshot_knows_nothing_of_what_was_closed_since(store: &dyn Store) {
     )
     .await;
     let run = RunId::parse("run_1").expect("a name");
-    let held = commit(store, batch(&s, 10).in_run(run.clone()).hold()).await;
+    let held = commit(store, batch(&s, 10).in_run(run.clone()).hold_snapshot()).await;
     // Closed as untrue since a time before the run began.
     let next = batch(&s, 20)
         .close(
             s.memory_ref.clone(),
             id("old"),
-            Closing::Untrue(NOON.plus_ms(5)),
+            ClosingReason::InvalidFrom(NOON.plus_ms(5)),
             Some(id("new")),
         )
         .put(id("new"), admit(&s, fact("new", "q", 5, None), NOON));
@@ -403,12 +412,12 @@ async fn one_way_to_do_a_thing(store: &dyn Store) {
         .close(
             s.memory_ref.clone(),
             id("a"),
-            Closing::Outdated,
+            ClosingReason::ReplacedNow,
             Some(id("b")),
         )
         .put(id("b"), admit(&s, habit("use spaces", "indent"), NOON));
     commit(store, next).await;
-    let history = store.slot(&s, "indent", 9).await.expect("read");
+    let history = store.slot_history(&s, "indent", 9).await.expect("read");
     let told: Vec<_> = history
         .iter()
         .map(|a| (a.entry.id.as_str(), a.state.as_str(), a.ended_at))
@@ -441,7 +450,7 @@ async fn what_gave_way_goes_with_what_took_its_place(store: &dyn Store) {
     let both = batch(&s, 1).close(
         s.memory_ref.clone(),
         id("old"),
-        Closing::Outdated,
+        ClosingReason::ReplacedNow,
         Some(id("new")),
     );
     commit(store, both.forget(s.memory_ref.clone(), id("new"))).await;
@@ -466,16 +475,19 @@ async fn words_beside_entries_lose_secrets(store: &dyn Store, s: &Scope) {
     let memory_ref = || s.memory_ref.clone();
     let was = text("rule-promotion", "r-17");
     let relink = |at, was: &ActionText, now: ActionText| {
-        batch(s, at).relink(memory_ref(), id("deleted"), was.clone(), now)
+        batch(s, at).rewrite_action(memory_ref(), id("deleted"), was.clone(), now)
     };
     let kept = text("[kept]", "r-17");
     let first = commit(store, relink(40, &was, kept.clone())).await;
     let again = commit(store, relink(41, &was, text("[other]", "r-17"))).await;
     assert_eq!(
         (first.outcomes, again.outcomes),
-        (vec![Outcome::Done], vec![Outcome::Nothing])
+        (vec![ChangeOutcome::Done], vec![ChangeOutcome::NoChange])
     );
-    let linked = store.linked(&s.tenant, None, 9).await.expect("read");
+    let linked = store
+        .entries_with_actions(&s.tenant, None, 9)
+        .await
+        .expect("read");
     let found: Vec<_> = linked
         .iter()
         .map(|one| (one.id.as_str(), one.is_erased, one.actions[0].clone()))
@@ -488,8 +500,13 @@ async fn words_beside_entries_lose_secrets(store: &dyn Store, s: &Scope) {
             ("forgotten", true, text("", "1"))
         ]
     );
-    let page = store.linked(&s.tenant, None, 2).await.expect("read");
-    let rest = store.linked(&s.tenant, Some(page[1].row), 2).await;
+    let page = store
+        .entries_with_actions(&s.tenant, None, 2)
+        .await
+        .expect("read");
+    let rest = store
+        .entries_with_actions(&s.tenant, Some(page[1].row), 2)
+        .await;
     assert_eq!(rest.expect("read"), linked[2..]);
     let world = WorldId::parse("w").expect("a name");
     let rule = RuleId::parse("r").expect("a name");
@@ -498,14 +515,14 @@ async fn words_beside_entries_lose_secrets(store: &dyn Store, s: &Scope) {
     let admission = Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 0,
+        redaction_fingerprint: 0,
         now: NOON,
     };
-    let body = |text: &str| admission.rule_again(text);
-    let put = batch(s, 50).rule(world.clone(), rule.clone(), Some(body("as it was")));
+    let body = |text: &str| admission.readmit_rule(text);
+    let put = batch(s, 50).set_rule(world.clone(), rule.clone(), Some(body("as it was")));
     commit(store, put).await;
     let reword = |at, was: &str, now: &str| {
-        batch(s, at).reword(world.clone(), rule.clone(), was.into(), body(now))
+        batch(s, at).rewrite_rule(world.clone(), rule.clone(), was.into(), body(now))
     };
     commit(store, reword(51, "as it never was", "gone")).await;
     let all = store.all_rules(&s.tenant, None, 9).await.expect("read");
@@ -534,7 +551,7 @@ async fn what_an_action_rests_on_stays(store: &dyn Store) {
     let memory_ref = || s.memory_ref.clone();
     for name in ["deleted", "expired", "forgotten"] {
         let link = |b: Batch| {
-            b.link(
+            b.link_action(
                 memory_ref(),
                 id(name),
                 "rule-promotion".into(),
@@ -543,11 +560,11 @@ async fn what_an_action_rests_on_stays(store: &dyn Store) {
         };
         assert_eq!(
             commit(store, link(batch(&s, 1))).await.outcomes,
-            [Outcome::Done]
+            [ChangeOutcome::Done]
         );
         assert_eq!(
             commit(store, link(batch(&s, 2))).await.outcomes,
-            [Outcome::Nothing],
+            [ChangeOutcome::NoChange],
             "added once"
         );
     }
@@ -559,10 +576,10 @@ async fn what_an_action_rests_on_stays(store: &dyn Store) {
     assert_eq!(
         commit(store, away).await.outcomes,
         [
-            Outcome::Held,
-            Outcome::Held,
-            Outcome::Removed,
-            Outcome::Removed
+            ChangeOutcome::TextHeld,
+            ChangeOutcome::TextHeld,
+            ChangeOutcome::Removed,
+            ChangeOutcome::Removed
         ],
         "the answer says whose text is held"
     );
@@ -573,7 +590,11 @@ async fn what_an_action_rests_on_stays(store: &dyn Store) {
         "none of them is part of the memory"
     );
     assert!(
-        store.ended(&s.tenant, 9).await.expect("read").is_empty(),
+        store
+            .erasable_entries(&s.tenant, 9)
+            .await
+            .expect("read")
+            .is_empty(),
         "and none is left for the purge pass"
     );
     let states: Vec<_> = counts(store, &s).await;
@@ -585,7 +606,10 @@ async fn what_an_action_rests_on_stays(store: &dyn Store) {
         ],
         "two texts stay; forgetting outranks an action"
     );
-    let links = store.links(&s, &id("forgotten")).await.expect("read");
+    let links = store
+        .actions_of_entry(&s, &id("forgotten"))
+        .await
+        .expect("read");
     assert_eq!(
         links.len(),
         1,
@@ -600,17 +624,20 @@ async fn what_an_action_rests_on_stays(store: &dyn Store) {
         ("", "", NOON.plus_ms(1)),
         "but not what was done: the words go with the text that they were about"
     );
-    let links = store.links(&s, &id("deleted")).await.expect("read");
+    let links = store
+        .actions_of_entry(&s, &id("deleted"))
+        .await
+        .expect("read");
     assert_eq!(
         (links[0].action.as_str(), links[0].reference.as_str()),
         ("rule-promotion", "r-17"),
         "what an action rests on still keeps its words"
     );
     words_beside_entries_lose_secrets(store, &s).await;
-    let late = batch(&s, 30).link(memory_ref(), id("plain"), "a".into(), "b".into());
+    let late = batch(&s, 30).link_action(memory_ref(), id("plain"), "a".into(), "b".into());
     assert_eq!(
         commit(store, late).await.outcomes,
-        [Outcome::Nothing],
+        [ChangeOutcome::NoChange],
         "nothing rests on what is gone"
     );
     let state = store
@@ -618,12 +645,12 @@ async fn what_an_action_rests_on_stays(store: &dyn Store) {
         .await
         .expect("read")
         .map(|l| l.state);
-    assert_eq!(state, Some(EntryState::Held));
+    assert_eq!(state, Some(EntryState::TextHeld));
 }
 
 async fn counts(store: &dyn Store, s: &Scope) -> Vec<(RetentionState, u64)> {
     let found: Vec<RetentionCount> = store
-        .retention(&s.tenant, &s.actor, Some(&s.memory_ref))
+        .retention_counts(&s.tenant, &s.actor, Some(&s.memory_ref))
         .await
         .expect("read");
     let mut sums: Vec<(RetentionState, u64)> = Vec::new();
@@ -706,16 +733,20 @@ async fn a_session_takes_its_entries_along(store: &dyn Store) {
     commit(store, gone).await;
     commit(
         store,
-        batch(&s, 1).link(s.memory_ref.clone(), id("b"), "act".into(), "1".into()),
+        batch(&s, 1).link_action(s.memory_ref.clone(), id("b"), "act".into(), "1".into()),
     )
     .await;
     let end = ["a", "b", "stays"].iter().fold(batch(&s, 2), |b, name| {
-        b.end(s.memory_ref.clone(), id(name))
+        b.end_with_session(s.memory_ref.clone(), id(name))
     });
     let done = commit(store, end).await;
     assert_eq!(
         done.outcomes,
-        [Outcome::Removed, Outcome::Nothing, Outcome::Nothing],
+        [
+            ChangeOutcome::Removed,
+            ChangeOutcome::NoChange,
+            ChangeOutcome::NoChange
+        ],
         "neither a linked nor a persistent one"
     );
     assert_eq!(
@@ -743,25 +774,27 @@ async fn what_was_true_long_ago_is_stripped(store: &dyn Store) {
     .await;
     commit(
         store,
-        batch(&s, 1).link(s.memory_ref.clone(), id("linked"), "act".into(), "1".into()),
+        batch(&s, 1).link_action(s.memory_ref.clone(), id("linked"), "act".into(), "1".into()),
     )
     .await;
     let close = |b: Batch, name: &str| {
         b.close(
             s.memory_ref.clone(),
             id(name),
-            Closing::Untrue(NOON.plus_ms(5)),
+            ClosingReason::InvalidFrom(NOON.plus_ms(5)),
             None,
         )
     };
     commit(store, close(close(batch(&s, 5), "old"), "linked")).await;
-    let faded = async |ms: i64, after: Option<&Faded>, limit| {
+    let faded = async |ms: i64, after: Option<&EndedStatement>, limit| {
         let after = after.map(|last| (last.ended_at, last.row));
-        let read = store.faded(&s.tenant, NOON.plus_ms(ms), after, limit).await;
+        let read = store
+            .ended_statements(&s.tenant, NOON.plus_ms(ms), after, limit)
+            .await;
         read.expect("read")
     };
-    let names = |faded: &[Faded]| -> Vec<String> {
-        let name = |one: &Faded| format!("{} {}", one.memory_ref, one.id);
+    let names = |faded: &[EndedStatement]| -> Vec<String> {
+        let name = |one: &EndedStatement| format!("{} {}", one.memory_ref, one.id);
         faded.iter().map(name).collect()
     };
     assert_eq!(faded(-1, None, 9).await, []);
@@ -780,15 +813,19 @@ async fn what_was_true_long_ago_is_stripped(store: &dyn Store) {
     let strip = ["born", "old", "linked"]
         .iter()
         .fold(batch(&s, 9), |b, name| {
-            b.strip(s.memory_ref.clone(), id(name), NOON.plus_ms(6))
+            b.erase_history(s.memory_ref.clone(), id(name), NOON.plus_ms(6))
         });
     assert_eq!(
         commit(store, strip).await.outcomes,
-        [Outcome::Removed, Outcome::Removed, Outcome::Nothing]
+        [
+            ChangeOutcome::Removed,
+            ChangeOutcome::Removed,
+            ChangeOutcome::NoChange
+        ]
     );
     assert_eq!(faded(6, None, 9).await, []);
-    assert_eq!(store.slot(&s, "q", 9).await.expect("read").len(), 0);
-    assert_eq!(store.slot(&s, "r", 9).await.expect("read").len(), 1);
+    assert_eq!(store.slot_history(&s, "q", 9).await.expect("read").len(), 0);
+    assert_eq!(store.slot_history(&s, "r", 9).await.expect("read").len(), 1);
 }
 
 async fn evidence_is_added_to(store: &dyn Store) {
@@ -815,11 +852,14 @@ async fn evidence_is_added_to(store: &dyn Store) {
     )
     .await;
     let both = first.union(&Evidence::of(Trust::Tool, "thread-2", ""));
-    let strengthen = |ms| batch(&s, ms).strengthen(s.memory_ref.clone(), id("e"), both.clone());
-    assert_eq!(commit(store, strengthen(1)).await.outcomes, [Outcome::Done]);
+    let strengthen = |ms| batch(&s, ms).set_evidence(s.memory_ref.clone(), id("e"), both.clone());
+    assert_eq!(
+        commit(store, strengthen(1)).await.outcomes,
+        [ChangeOutcome::Done]
+    );
     assert_eq!(
         commit(store, strengthen(2)).await.outcomes,
-        [Outcome::Nothing]
+        [ChangeOutcome::NoChange]
     );
     let entry = store
         .get(&s, &id("e"), &ReadAt::Now(NOON.plus_ms(3)))
@@ -838,10 +878,10 @@ fn rule_text(text: &str) -> RuleText {
     Admission {
         policy: &policy,
         redactor: &Redactor::empty(),
-        scan: 1,
+        redaction_fingerprint: 1,
         now: NOON,
     }
-    .rule(text)
+    .admit_rule(text)
     .expect("a test's rule")
 }
 
@@ -851,16 +891,16 @@ async fn no_memory_restates_a_rule(store: &dyn Store) {
     let text = "Every change to a published rule needs a second reviewer who did not write it, and is announced a week before it takes effect.";
     let rule = |name: &str| RuleId::parse(name).expect("a name");
     let write =
-        |ms: i64, body: Option<RuleText>| batch(&s, ms).rule(world.clone(), rule("r1"), body);
+        |ms: i64, body: Option<RuleText>| batch(&s, ms).set_rule(world.clone(), rule("r1"), body);
     assert_eq!(
         commit(store, write(0, None)).await.outcomes,
-        [Outcome::Nothing]
+        [ChangeOutcome::NoChange]
     );
     assert_eq!(
         commit(store, write(0, Some(rule_text(text))))
             .await
             .outcomes,
-        [Outcome::Done]
+        [ChangeOutcome::Done]
     );
     let found = store.rules(&s.tenant, &world, None, 9).await.expect("read");
     assert_eq!(
@@ -891,7 +931,7 @@ async fn no_memory_restates_a_rule(store: &dyn Store) {
     );
     assert_eq!(
         store
-            .shadowed(&s.tenant, &world, &copy)
+            .restated_rule(&s.tenant, &world, &copy)
             .await
             .expect("read"),
         Some(rule("r1"))
@@ -928,7 +968,7 @@ async fn no_memory_restates_a_rule(store: &dyn Store) {
     .await;
     assert_eq!(
         commit(store, write(4, None)).await.outcomes,
-        [Outcome::Removed]
+        [ChangeOutcome::Removed]
     );
     commit(
         store,
@@ -947,10 +987,10 @@ async fn a_record_can_be_expected_without_being_written(store: &dyn Store) {
         Admission {
             policy: &policy,
             redactor: &Redactor::empty(),
-            scan: 1,
+            redaction_fingerprint: 1,
             now: NOON,
         }
-        .record(serde_json::Map::new())
+        .redact_record(serde_json::Map::new())
     };
     let expecting = |wanted: Precondition, name: &str| {
         batch(&s, 1)
@@ -964,7 +1004,7 @@ async fn a_record_can_be_expected_without_being_written(store: &dyn Store) {
     ));
     commit(
         store,
-        batch(&s, 1).set(
+        batch(&s, 1).set_record(
             RecordKind::Session,
             "open/x".into(),
             Precondition::Absent,
@@ -1005,17 +1045,17 @@ async fn retention_is_derived(store: &dyn Store) {
     let body = Admission {
         policy: &policy,
         redactor: &Redactor::empty(),
-        scan: 1,
+        redaction_fingerprint: 1,
         now: NOON,
     }
-    .record(serde_json::Map::new());
-    let ties = remem_core::Ties {
+    .redact_record(serde_json::Map::new());
+    let ties = remem_core::RecordLinks {
         topic: Some("s1".into()),
-        ..remem_core::Ties::default()
+        ..remem_core::RecordLinks::default()
     };
     commit(
         store,
-        batch(&s, 1).set_tied(
+        batch(&s, 1).set_record_with_ties(
             RecordKind::Session,
             "open/m".into(),
             Precondition::None,
@@ -1030,7 +1070,7 @@ async fn retention_is_derived(store: &dyn Store) {
         batch(&s, 2).close(
             s.memory_ref.clone(),
             id("fact"),
-            Closing::Untrue(Timestamp(NOON.0 + 1)),
+            ClosingReason::InvalidFrom(Timestamp(NOON.0 + 1)),
             None,
         ),
     )
@@ -1041,9 +1081,9 @@ async fn retention_is_derived(store: &dyn Store) {
     );
     assert!(
         store
-            .retention(
+            .retention_counts(
                 &s.tenant,
-                &Actor::Nobody,
+                &Actor::NoUser,
                 Some(&scope("x", "other").memory_ref)
             )
             .await

@@ -2,7 +2,7 @@
 
 use super::{NOON, admit, all, delete, draft, id, names, put, scope};
 use remem_core::{Batch, Draft, Origin, PrincipalId, Revision, Timestamp};
-use remem_store::{Filter, Outcome, Page, ReadAt, Store, StoreError};
+use remem_store::{ChangeOutcome, Filter, Page, ReadAt, Store, StoreError};
 use serde_json::json;
 
 pub(super) async fn exercise(store: &dyn Store) {
@@ -24,7 +24,7 @@ async fn a_put_is_read_back_whole(store: &dyn Store) {
     };
     let admitted = admit(&s, d.clone(), NOON);
     let batch = Batch::new(s.tenant.clone(), NOON)
-        .by(PrincipalId::parse("key_1").expect("valid"))
+        .with_principal(PrincipalId::parse("key_1").expect("valid"))
         .put(id("e1"), admitted);
     let committed = store.commit(batch).await.expect("stored");
     assert_eq!(committed.revision, Revision(1));
@@ -62,12 +62,12 @@ async fn a_deleted_entry_is_gone_and_its_id_stays_taken(store: &dyn Store) {
     let first = delete(store, &s, "e1", NOON).await;
     assert_eq!(
         (first.outcomes, first.revision),
-        (vec![Outcome::Removed], Revision(3))
+        (vec![ChangeOutcome::Removed], Revision(3))
     );
     let again = delete(store, &s, "e1", NOON).await;
     assert_eq!(
         (again.outcomes, again.revision),
-        (vec![Outcome::Nothing], Revision(3)),
+        (vec![ChangeOutcome::NoChange], Revision(3)),
         "nothing to do leaves the clock alone"
     );
     let now = ReadAt::Now(NOON);
@@ -110,14 +110,14 @@ async fn a_deleted_entry_is_gone_and_its_id_stays_taken(store: &dyn Store) {
     );
     assert_eq!(
         store.commit(back).await.expect("answered").outcomes,
-        [Outcome::Nothing],
+        [ChangeOutcome::NoChange],
         "a deleted id is not brought back"
     );
     assert_eq!(
         delete(store, &scope("writes-delete", "elsewhere"), "e2", NOON)
             .await
             .outcomes,
-        [Outcome::Nothing]
+        [ChangeOutcome::NoChange]
     );
 }
 
@@ -127,7 +127,7 @@ async fn a_batch_is_all_or_nothing(store: &dyn Store) {
     let stale = Batch::new(s.tenant.clone(), NOON)
         .put(id("lost"), admit(&s, draft("lost"), NOON))
         .delete(s.memory_ref.clone(), id("kept"))
-        .expect(
+        .expect_entry(
             s.memory_ref.clone(),
             id("kept"),
             Revision(first.revision.0 + 7),
@@ -138,7 +138,7 @@ async fn a_batch_is_all_or_nothing(store: &dyn Store) {
     ));
     let missing = Batch::new(s.tenant.clone(), NOON)
         .put(id("lost"), admit(&s, draft("lost"), NOON))
-        .expect(s.memory_ref.clone(), id("never-was"), Revision(1));
+        .expect_entry(s.memory_ref.clone(), id("never-was"), Revision(1));
     assert!(matches!(
         store.commit(missing).await,
         Err(StoreError::Conflict)
@@ -149,8 +149,11 @@ async fn a_batch_is_all_or_nothing(store: &dyn Store) {
         1,
         "a refused batch leaves no event"
     );
-    let mut large =
-        Batch::new(s.tenant.clone(), NOON).expect(s.memory_ref.clone(), id("kept"), first.revision);
+    let mut large = Batch::new(s.tenant.clone(), NOON).expect_entry(
+        s.memory_ref.clone(),
+        id("kept"),
+        first.revision,
+    );
     for n in 0..1_000 {
         large = large.put(
             id(&format!("n{n:04}")),
@@ -262,7 +265,7 @@ async fn an_import_keeps_identity_and_never_overwrites(store: &dyn Store) {
         .expect("stored");
     assert_eq!(
         stored.outcomes,
-        [Outcome::Stored {
+        [ChangeOutcome::Stored {
             id: id("x"),
             created_at: old
         }]
@@ -273,7 +276,7 @@ async fn an_import_keeps_identity_and_never_overwrites(store: &dyn Store) {
             .await
             .expect("answered")
             .outcomes,
-        [Outcome::Nothing]
+        [ChangeOutcome::NoChange]
     );
     let future = store
         .commit(import("y", "y", Some(NOON.plus_ms(1))))
@@ -281,7 +284,7 @@ async fn an_import_keeps_identity_and_never_overwrites(store: &dyn Store) {
         .expect("stored");
     assert_eq!(
         future.outcomes,
-        [Outcome::Stored {
+        [ChangeOutcome::Stored {
             id: id("y"),
             created_at: NOON
         }],

@@ -1,15 +1,16 @@
 //! Forwards every call of the `Store` to the store behind, unless the call is one that fails.
 
-use super::{Fault, FaultStore, injected, unpoisoned};
+use super::{CallFault, FaultStore, injected, unpoisoned};
 use async_trait::async_trait;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision,
     RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Around, Committed, Faded, Filter, Found, Head, Lineage, Linked, Page,
-    Probe, ReadAt, RetentionCount, RowCursor, Rule, ScopeStats, ScopeSummary, Signed, Snapshot,
-    Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
+    ActionLink, CandidateSet, CommitResult, DueWork, EndedStatement, EntryActions, Filter, Lineage,
+    MemoryStats, MemorySummary, Neighbours, Page, Probe, ReadAt, RecordLookup, RescanPage,
+    RetentionCount, RowCursor, SlotAnswer, Snapshot, Store, StoreError, StoreFeatures,
+    StoredSignature, SubjectTrace, TenantHead, VectorCounts, WorldRule,
 };
 use std::sync::atomic::Ordering;
 use tokio::sync::watch;
@@ -42,21 +43,21 @@ impl Store for FaultStore {
         filter: &Filter,
         depth: u32,
         at: &ReadAt,
-    ) -> Result<Found, StoreError> {
+    ) -> Result<CandidateSet, StoreError> {
         self.read()?;
         self.inner.search(scope, probe, filter, depth, at).await
     }
-    async fn around(
+    async fn neighbours(
         &self,
         scope: &Scope,
         ids: &[EntryId],
         reach: u32,
         at: &ReadAt,
-    ) -> Result<Vec<Around>, StoreError> {
+    ) -> Result<Vec<Neighbours>, StoreError> {
         self.read()?;
-        self.inner.around(scope, ids, reach, at).await
+        self.inner.neighbours(scope, ids, reach, at).await
     }
-    async fn unembedded(
+    async fn entries_without_vector(
         &self,
         tenant: &TenantId,
         model: ModelId,
@@ -64,7 +65,9 @@ impl Store for FaultStore {
         limit: u32,
     ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         self.read()?;
-        self.inner.unembedded(tenant, model, after, limit).await
+        self.inner
+            .entries_without_vector(tenant, model, after, limit)
+            .await
     }
     async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
         self.read()?;
@@ -79,24 +82,29 @@ impl Store for FaultStore {
         self.read()?;
         self.inner.discard_vectors(tenant, keep, limit).await
     }
-    async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
+    async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<MemoryStats, StoreError> {
         self.read()?;
         self.inner.stats(scope, at).await
     }
-    async fn scopes(
+    async fn memories(
         &self,
         tenant: &TenantId,
         actor: &Actor,
         after: Option<&MemoryRef>,
         limit: u32,
         at: &ReadAt,
-    ) -> Result<Vec<ScopeSummary>, StoreError> {
+    ) -> Result<Vec<MemorySummary>, StoreError> {
         self.read()?;
-        self.inner.scopes(tenant, actor, after, limit, at).await
+        self.inner.memories(tenant, actor, after, limit, at).await
     }
-    async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError> {
+    async fn slot_history(
+        &self,
+        scope: &Scope,
+        slot: &str,
+        limit: u32,
+    ) -> Result<Vec<SlotAnswer>, StoreError> {
         self.read()?;
-        self.inner.slot(scope, slot, limit).await
+        self.inner.slot_history(scope, slot, limit).await
     }
     async fn rules(
         &self,
@@ -104,59 +112,65 @@ impl Store for FaultStore {
         world: &WorldId,
         after: Option<&RuleId>,
         limit: u32,
-    ) -> Result<Vec<Rule>, StoreError> {
+    ) -> Result<Vec<WorldRule>, StoreError> {
         self.read()?;
         self.inner.rules(tenant, world, after, limit).await
     }
-    async fn shadowed(
+    async fn restated_rule(
         &self,
         tenant: &TenantId,
         world: &WorldId,
         text: &str,
     ) -> Result<Option<RuleId>, StoreError> {
         self.read()?;
-        self.inner.shadowed(tenant, world, text).await
+        self.inner.restated_rule(tenant, world, text).await
     }
-    async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError> {
+    async fn actions_of_entry(
+        &self,
+        scope: &Scope,
+        id: &EntryId,
+    ) -> Result<Vec<ActionLink>, StoreError> {
         self.read()?;
-        self.inner.links(scope, id).await
+        self.inner.actions_of_entry(scope, id).await
     }
     async fn all_rules(
         &self,
         tenant: &TenantId,
         after: Option<&(WorldId, RuleId)>,
         limit: u32,
-    ) -> Result<Vec<(WorldId, Rule)>, StoreError> {
+    ) -> Result<Vec<(WorldId, WorldRule)>, StoreError> {
         self.read()?;
         self.inner.all_rules(tenant, after, limit).await
     }
-    async fn linked(
+    async fn entries_with_actions(
         &self,
         tenant: &TenantId,
         after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Vec<Linked>, StoreError> {
+    ) -> Result<Vec<EntryActions>, StoreError> {
         self.read()?;
-        self.inner.linked(tenant, after, limit).await
+        self.inner.entries_with_actions(tenant, after, limit).await
     }
-    async fn retention(
+    async fn retention_counts(
         &self,
         tenant: &TenantId,
         actor: &Actor,
         memory_ref: Option<&MemoryRef>,
     ) -> Result<Vec<RetentionCount>, StoreError> {
         self.read()?;
-        self.inner.retention(tenant, actor, memory_ref).await
+        self.inner.retention_counts(tenant, actor, memory_ref).await
     }
-    async fn faded(
+    async fn ended_statements(
         &self,
         tenant: &TenantId,
         before: Timestamp,
         after: Option<(Timestamp, RowCursor)>,
         limit: u32,
-    ) -> Result<Vec<Faded>, StoreError> {
+    ) -> Result<Vec<EndedStatement>, StoreError> {
         self.read()?;
-        self.inner.faded(tenant, before, after, limit).await
+        self.inner
+            .ended_statements(tenant, before, after, limit)
+            .await
     }
     async fn events(
         &self,
@@ -181,32 +195,37 @@ impl Store for FaultStore {
         self.read()?;
         self.inner.snapshots(tenant).await
     }
-    async fn ended(
+    async fn erasable_entries(
         &self,
         tenant: &TenantId,
         limit: u32,
     ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         self.read()?;
-        self.inner.ended(tenant, limit).await
+        self.inner.erasable_entries(tenant, limit).await
     }
-    async fn stale(
+    async fn entries_to_rescan(
         &self,
         tenant: &TenantId,
         scan: u64,
         after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Stale, StoreError> {
+    ) -> Result<RescanPage, StoreError> {
         self.read()?;
-        self.inner.stale(tenant, scan, after, limit).await
+        self.inner
+            .entries_to_rescan(tenant, scan, after, limit)
+            .await
     }
-    async fn unsigned(
+    async fn entries_without_signature(
         &self,
         scope: &Scope,
         after: Option<RowCursor>,
         limit: u32,
     ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         self.read()?;
-        let found = self.inner.unsigned(scope, after, limit).await?;
+        let found = self
+            .inner
+            .entries_without_signature(scope, after, limit)
+            .await?;
         self.texts_read
             .fetch_add(found.len() as u64, Ordering::SeqCst);
         Ok(found)
@@ -216,7 +235,7 @@ impl Store for FaultStore {
         scope: &Scope,
         after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Vec<Signed>, StoreError> {
+    ) -> Result<Vec<StoredSignature>, StoreError> {
         self.read()?;
         self.inner.signatures(scope, after, limit).await
     }
@@ -235,38 +254,49 @@ impl Store for FaultStore {
         self.read()?;
         self.inner.lineage(scope, id).await
     }
-    async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
+    async fn trace_subject(
+        &self,
+        tenant: &TenantId,
+        subject: &Subject,
+    ) -> Result<SubjectTrace, StoreError> {
         self.read()?;
-        self.inner.trace(tenant, subject).await
+        self.inner.trace_subject(tenant, subject).await
     }
-    async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {
+    async fn head(&self, tenant: &TenantId) -> Result<TenantHead, StoreError> {
         self.inner.head(tenant).await
     }
-    async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError> {
-        self.inner.watch(tenant).await
+    async fn watch_commits(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<watch::Receiver<Revision>, StoreError> {
+        self.inner.watch_commits(tenant).await
     }
-    async fn expired(
+    async fn expired_entries(
         &self,
         tenant: &TenantId,
         at: Timestamp,
         limit: u32,
     ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         self.read()?;
-        self.inner.expired(tenant, at, limit).await
+        self.inner.expired_entries(tenant, at, limit).await
     }
-    async fn tied(
+    async fn records_by(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
-        tie: &Tie,
+        tie: &RecordLookup,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
         self.read()?;
-        self.inner.tied(tenant, kind, tie, limit).await
+        self.inner.records_by(tenant, kind, tie, limit).await
     }
-    async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
+    async fn tenants_with_work(
+        &self,
+        work: DueWork,
+        at: Timestamp,
+    ) -> Result<Vec<TenantId>, StoreError> {
         self.read()?;
-        self.inner.due(work, at).await
+        self.inner.tenants_with_work(work, at).await
     }
     async fn scrub(
         &self,
@@ -280,8 +310,8 @@ impl Store for FaultStore {
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
         self.inner.verify(tenant).await
     }
-    async fn unhashed(&self, tenant: &TenantId) -> Result<u64, StoreError> {
-        self.inner.unhashed(tenant).await
+    async fn count_rows_without_hash(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        self.inner.count_rows_without_hash(tenant).await
     }
     async fn record(
         &self,
@@ -303,7 +333,7 @@ impl Store for FaultStore {
         self.read()?;
         self.inner.records(tenant, kind, prefix, after, limit).await
     }
-    async fn claim(
+    async fn acquire_lease(
         &self,
         tenant: &TenantId,
         pass: &'static str,
@@ -315,14 +345,16 @@ impl Store for FaultStore {
         if self.ignore_leases.load(Ordering::SeqCst) {
             return Ok(Some(Fence { pass, number: 1 }));
         }
-        self.inner.claim(tenant, pass, holder, now, for_ms).await
+        self.inner
+            .acquire_lease(tenant, pass, holder, now, for_ms)
+            .await
     }
-    async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
+    async fn release_lease(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
         self.read()?;
-        self.inner.release(tenant, fence).await
+        self.inner.release_lease(tenant, fence).await
     }
-    fn wake(&self) -> watch::Receiver<u64> {
-        self.inner.wake()
+    fn watch_work(&self) -> watch::Receiver<u64> {
+        self.inner.watch_work()
     }
     fn damaged_tenants(&self) -> Vec<TenantId> {
         self.inner.damaged_tenants()
@@ -330,7 +362,7 @@ impl Store for FaultStore {
     fn features(&self) -> StoreFeatures {
         self.inner.features()
     }
-    async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
+    async fn commit(&self, batch: Batch) -> Result<CommitResult, StoreError> {
         let batch = if self.ignore_leases.load(Ordering::SeqCst) {
             batch.fenced(None)
         } else {
@@ -341,9 +373,9 @@ impl Store for FaultStore {
             hook(batch.clone()).await;
         }
         match self.count() {
-            Fault::None => self.inner.commit(batch).await,
-            Fault::Before => Err(injected()),
-            Fault::After => {
+            CallFault::None => self.inner.commit(batch).await,
+            CallFault::Before => Err(injected()),
+            CallFault::After => {
                 self.inner.commit(batch).await?;
                 Err(injected())
             }

@@ -6,14 +6,14 @@ mod delegate;
 #[cfg(test)]
 mod tests;
 
-use crate::Random;
+use crate::SeededRandom;
 use remem_core::Batch;
 use remem_store::{Store, StoreError};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-type Hook = Arc<dyn Fn(Batch) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+type CommitHook = Arc<dyn Fn(Batch) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// A store that fails on demand of a test.
 pub struct FaultStore {
@@ -21,25 +21,34 @@ pub struct FaultStore {
     faults: Mutex<Faults>,
     texts_read: AtomicU64,
     ignore_leases: AtomicBool,
-    before_commit: Mutex<Option<Hook>>,
+    before_commit: Mutex<Option<CommitHook>>,
 }
 
 struct Faults {
-    plan: Plan,
+    plan: FaultPlan,
     /// Calls since the plan was made.
     calls: u64,
     injected: u64,
 }
 
-enum Plan {
-    Work,
-    FailOnce { at: u64, after: bool },
-    Crash { at: u64, after: bool },
-    FailRandomly { random: Random, faults_in_256: u8 },
+enum FaultPlan {
+    NoFaults,
+    FailOnce {
+        at: u64,
+        after: bool,
+    },
+    Crash {
+        at: u64,
+        after: bool,
+    },
+    FailRandomly {
+        random: SeededRandom,
+        faults_in_256: u8,
+    },
 }
 
 /// Whether a call fails, and if it is a commit, before or after it took effect.
-enum Fault {
+enum CallFault {
     None,
     Before,
     After,
@@ -54,7 +63,7 @@ impl FaultStore {
     #[must_use]
     pub fn new(inner: Arc<dyn Store>) -> FaultStore {
         let faults = Faults {
-            plan: Plan::Work,
+            plan: FaultPlan::NoFaults,
             calls: 0,
             injected: 0,
         };
@@ -72,8 +81,8 @@ impl FaultStore {
     #[must_use]
     pub fn failing(inner: Arc<dyn Store>, seed: u64, faults_in_256: u8) -> FaultStore {
         let store = FaultStore::new(inner);
-        let random = Random::new(seed ^ 0x9E37_79B9_7F4A_7C15);
-        store.plan(Plan::FailRandomly {
+        let random = SeededRandom::new(seed ^ 0x9E37_79B9_7F4A_7C15);
+        store.plan(FaultPlan::FailRandomly {
             random,
             faults_in_256,
         });
@@ -83,25 +92,25 @@ impl FaultStore {
     /// Lets the call of this number, counted from now and from zero, fail; the others work.
     /// `after`: if it is a commit, it takes effect all the same.
     pub fn fail_at(&self, call: u64, after: bool) {
-        self.plan(Plan::FailOnce { at: call, after });
+        self.plan(FaultPlan::FailOnce { at: call, after });
     }
 
     /// Lets the call of this number, counted from now and from zero, and every one after it fail,
     /// as if the process had died there. `after`: if that call is a commit, it takes effect, but
     /// its caller gets no answer.
     pub fn crash_at(&self, call: u64, after: bool) {
-        self.plan(Plan::Crash { at: call, after });
+        self.plan(FaultPlan::Crash { at: call, after });
     }
 
     /// Lets every call work again, like after a restart of the process.
     pub fn restart(&self) {
-        self.plan(Plan::Work);
+        self.plan(FaultPlan::NoFaults);
     }
 
     /// Whether the call of `crash_at` was reached since then.
     pub fn has_crashed(&self) -> bool {
         let faults = self.faults();
-        matches!(faults.plan, Plan::Crash { at, .. } if faults.calls > at)
+        matches!(faults.plan, FaultPlan::Crash { at, .. } if faults.calls > at)
     }
 
     /// The number of calls that failed so far: a test that injects nothing proves nothing.
@@ -139,7 +148,7 @@ impl FaultStore {
         *unpoisoned(&self.before_commit) = None;
     }
 
-    fn plan(&self, plan: Plan) {
+    fn plan(&self, plan: FaultPlan) {
         let mut faults = self.faults();
         faults.plan = plan;
         faults.calls = 0;
@@ -150,27 +159,29 @@ impl FaultStore {
     }
 
     /// Counts a call and decides whether it fails.
-    fn count(&self) -> Fault {
+    fn count(&self) -> CallFault {
         let mut faults = self.faults();
         let call = faults.calls;
         faults.calls += 1;
         let fault = match &mut faults.plan {
-            Plan::FailOnce { at, after } if call == *at => Fault::at(*after),
-            Plan::Crash { at, after } if call >= *at => Fault::at(*after && call == *at),
-            Plan::FailRandomly {
+            FaultPlan::FailOnce { at, after } if call == *at => CallFault::at(*after),
+            FaultPlan::Crash { at, after } if call >= *at => CallFault::at(*after && call == *at),
+            FaultPlan::FailRandomly {
                 random,
                 faults_in_256,
             } => {
                 let drawn = random.next();
                 if drawn.to_le_bytes()[0] < *faults_in_256 {
-                    Fault::at(drawn & 0x100 != 0)
+                    CallFault::at(drawn & 0x100 != 0)
                 } else {
-                    Fault::None
+                    CallFault::None
                 }
             }
-            Plan::Work | Plan::FailOnce { .. } | Plan::Crash { .. } => Fault::None,
+            FaultPlan::NoFaults | FaultPlan::FailOnce { .. } | FaultPlan::Crash { .. } => {
+                CallFault::None
+            }
         };
-        if !matches!(fault, Fault::None) {
+        if !matches!(fault, CallFault::None) {
             faults.injected += 1;
         }
         fault
@@ -179,15 +190,19 @@ impl FaultStore {
     /// Counts a call that changes nothing, or whose effect a crash cannot leave half done.
     fn read(&self) -> Result<(), StoreError> {
         match self.count() {
-            Fault::None => Ok(()),
-            Fault::Before | Fault::After => Err(injected()),
+            CallFault::None => Ok(()),
+            CallFault::Before | CallFault::After => Err(injected()),
         }
     }
 }
 
-impl Fault {
-    fn at(after: bool) -> Fault {
-        if after { Fault::After } else { Fault::Before }
+impl CallFault {
+    fn at(after: bool) -> CallFault {
+        if after {
+            CallFault::After
+        } else {
+            CallFault::Before
+        }
     }
 }
 

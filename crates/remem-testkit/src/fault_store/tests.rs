@@ -7,7 +7,7 @@ use remem_core::Batch;
 use remem_store::{ReadAt, Store, StoreError};
 use remem_store_sql::Location;
 
-fn quiet() -> FaultStore {
+fn without_faults() -> FaultStore {
     FaultStore::new(storage::sqlite(Location::Memory).store)
 }
 
@@ -26,7 +26,7 @@ async fn stored(store: &FaultStore) -> usize {
 #[tokio::test]
 async fn a_crash_lasts_until_the_restart() {
     for (after, expected) in [(false, 1), (true, 2)] {
-        let store = quiet();
+        let store = without_faults();
         store.crash_at(1, after);
         put(&store, "a").await.unwrap();
         assert!(!store.has_crashed());
@@ -43,7 +43,7 @@ async fn a_crash_lasts_until_the_restart() {
 #[tokio::test]
 async fn one_failure_is_one() {
     for (after, expected) in [(false, 2), (true, 3)] {
-        let store = quiet();
+        let store = without_faults();
         store.fail_at(1, after);
         put(&store, "a").await.unwrap();
         put(&store, "b").await.unwrap_err();

@@ -85,14 +85,14 @@ impl TestServer {
     }
 
     /// Starts a run; returns its id.
-    pub async fn start(&self, body: Value) -> String {
+    pub async fn start_run(&self, body: Value) -> String {
         let created = self.post("/v1/runs", body).await;
         assert_eq!(created.status, StatusCode::CREATED, "{}", created.json());
         created.json()["runId"].as_str().unwrap().to_owned()
     }
 
     /// Waits for the end of a run; returns its events.
-    pub async fn ended(&self, id: &str) -> Vec<Value> {
+    pub async fn wait_for_end(&self, id: &str) -> Vec<Value> {
         for _ in 0..200 {
             let page = self.get(&format!("/v1/runs/{id}/events/poll")).await.json();
             if page["isComplete"] == true {
@@ -108,9 +108,9 @@ impl TestServer {
     }
 
     /// Runs a workflow to its end; returns the run's id and state.
-    pub async fn run(&self, body: Value) -> (String, Value) {
-        let id = self.start(body).await;
-        self.ended(&id).await;
+    pub async fn run_to_end(&self, body: Value) -> (String, Value) {
+        let id = self.start_run(body).await;
+        self.wait_for_end(&id).await;
         let state = self.get(&format!("/v1/runs/{id}")).await.json();
         (id, state)
     }

@@ -12,9 +12,9 @@ use remem_core::redact::SecretValue;
 use remem_core::{Agent, Permission, Policy, PrincipalId, TenantId, Trust, Workflow};
 use remem_engine::embedders::Embedders;
 use remem_engine::keys::KeyRequest;
-use remem_engine::ports::{Embedder, FixedClock, RecordedPost};
-use remem_engine::proposals::{Activation, Desk, Settings};
-use remem_engine::{Engine, HostKey, Parts, Secrets, VaultKey, runner};
+use remem_engine::ports::{Embedder, FixedClock, RecordingWebhookSender};
+use remem_engine::proposals::{ActivationMode, ProposalSettings, ProposalStore};
+use remem_engine::{Engine, EngineParts, HostKey, SecretRegistry, VaultKey, runner};
 use remem_server::{App, router};
 use remem_store::Store;
 use std::sync::Arc;
@@ -53,22 +53,22 @@ const FACTS: Facts = Facts {
 };
 
 /// The parameters of a test's server.
-struct Setup<'a> {
+struct ServerSetup<'a> {
     policy: Policy,
     secrets: Vec<(&'a str, &'a str)>,
     facts: Facts,
     agents: Vec<Agent>,
     seams: bool,
     vault: Option<VaultKey>,
-    proposals: Settings,
+    proposals: ProposalSettings,
     embedder: Option<Arc<dyn Embedder>>,
 }
 
-impl Default for Setup<'_> {
+impl Default for ServerSetup<'_> {
     fn default() -> Self {
         let vault = Some(VaultKey::new([9; 32]));
-        let proposals = Settings::default();
-        Setup {
+        let proposals = ProposalSettings::default();
+        ServerSetup {
             policy: Policy::default(),
             secrets: vec![],
             facts: FACTS,
@@ -92,7 +92,7 @@ pub struct TestServer {
     /// The clock of its environment.
     pub clock: Arc<FixedClock>,
     /// The requests that it posted to webhooks.
-    pub post: Arc<RecordedPost>,
+    pub post: Arc<RecordingWebhookSender>,
     /// The routes that calls go to.
     pub router: Router,
     /// Set to true, it makes the server stop.
@@ -109,9 +109,9 @@ impl TestServer {
     pub async fn with_seams() -> TestServer {
         TestServer::build(
             TestEnv::new().await,
-            Setup {
+            ServerSetup {
                 seams: true,
-                ..Setup::default()
+                ..ServerSetup::default()
             },
         )
         .await
@@ -125,11 +125,11 @@ impl TestServer {
         };
         TestServer::build(
             TestEnv::new().await,
-            Setup {
+            ServerSetup {
                 seams: true,
                 facts,
                 embedder: Some(embedder),
-                ..Setup::default()
+                ..ServerSetup::default()
             },
         )
         .await
@@ -143,10 +143,10 @@ impl TestServer {
         };
         TestServer::build(
             TestEnv::new().await,
-            Setup {
+            ServerSetup {
                 facts,
                 embedder: Some(embedder),
-                ..Setup::default()
+                ..ServerSetup::default()
             },
         )
         .await
@@ -154,16 +154,16 @@ impl TestServer {
 
     /// Starts one where applying a proposal takes so many approvals.
     pub async fn with_approval_gate(quorum: u32) -> TestServer {
-        let proposals = Settings {
-            activation: Activation::ApprovalGate,
+        let proposals = ProposalSettings {
+            activation: ActivationMode::ApprovalGate,
             quorum,
-            ..Settings::default()
+            ..ProposalSettings::default()
         };
         TestServer::build(
             TestEnv::new().await,
-            Setup {
+            ServerSetup {
                 proposals,
-                ..Setup::default()
+                ..ServerSetup::default()
             },
         )
         .await
@@ -183,12 +183,12 @@ impl TestServer {
     ) -> TestServer {
         TestServer::build(
             TestEnv::new().await,
-            Setup {
+            ServerSetup {
                 policy,
                 secrets,
                 facts,
                 agents,
-                ..Setup::default()
+                ..ServerSetup::default()
             },
         )
         .await
@@ -203,31 +203,35 @@ impl TestServer {
     ) -> TestServer {
         TestServer::build(
             env,
-            Setup {
+            ServerSetup {
                 policy,
                 secrets,
                 vault,
-                ..Setup::default()
+                ..ServerSetup::default()
             },
         )
         .await
     }
 
-    async fn build(env: TestEnv, setup: Setup<'_>) -> TestServer {
-        let post = Arc::new(RecordedPost::default());
+    async fn build(env: TestEnv, setup: ServerSetup<'_>) -> TestServer {
+        let post = Arc::new(RecordingWebhookSender::default());
         let key = HostKey::new([7; 32]);
         let secrets = setup
             .secrets
             .into_iter()
             .map(|(id, value)| (None, SecretValue::new(id, value)))
             .collect();
-        let engine = Arc::new(Engine::new(Parts {
-            review: env.review.clone().map(Desk::over).unwrap_or_default(),
-            proposals: setup.proposals,
-            post: post.clone(),
+        let engine = Arc::new(Engine::new(EngineParts {
+            proposal_store: env
+                .review
+                .clone()
+                .map(ProposalStore::new)
+                .unwrap_or_default(),
+            proposal_settings: setup.proposals,
+            webhook_sender: post.clone(),
             envelope: remem_wire::webhook::envelope,
             policy: setup.policy,
-            secrets: Secrets::new(&key, secrets),
+            secrets: SecretRegistry::new(&key, secrets),
             vault: setup.vault,
             test_secrets: [remem_engine::TEST_SECRET, remem_engine::CANARY_SECRET]
                 .map(|id| SecretValue::new(id, CANARY))
@@ -238,10 +242,10 @@ impl TestServer {
             } else {
                 Vec::new()
             },
-            seams: setup.seams,
+            test_endpoints: setup.seams,
             agents: setup.agents,
             embedders: Embedders::new(setup.embedder, None),
-            ..Parts::new(
+            ..EngineParts::new(
                 env.store.clone(),
                 env.directory.clone(),
                 env.clock.clone(),
@@ -250,7 +254,7 @@ impl TestServer {
             )
         }));
         let (stop, stopping) = watch::channel(false);
-        runner::start_runs(&engine, &stopping);
+        runner::start_run_executor(&engine, &stopping);
         let router = router(App::new(engine.clone(), None, false, stopping));
         let host = TestServer {
             store: env.store.clone(),

@@ -3,15 +3,15 @@
 use super::duration::{Duration, duration};
 use super::values::{self, memory};
 use clap::{ArgGroup, Args, Subcommand};
-use remem_core::commitment::State;
-use remem_engine::commitments::Arm;
+use remem_core::commitment::CommitmentState;
+use remem_engine::commitments::ArmMode;
 use remem_wire::time::Instant;
 
 /// `remem commitment`.
 #[derive(Subcommand)]
-pub enum Commitment {
+pub enum CommitmentCommand {
     /// List open commitments in the order in which they fire
-    List(List),
+    List(CommitmentListArgs),
     /// Show a commitment and when it fired
     Show {
         /// Commitment id, as `commitment list` shows it
@@ -23,7 +23,7 @@ pub enum Commitment {
         id: String,
     },
     /// Create a commitment
-    Create(Create),
+    Create(CommitmentCreateArgs),
     /// Confirm a pending commitment, so that it fires
     Confirm {
         /// Commitment id
@@ -61,17 +61,17 @@ pub enum Commitment {
         not: bool,
     },
     /// Show or set how commitments are recognised in a memory
-    Rules(Rules),
+    Rules(CommitmentRulesArgs),
 }
 
 /// `remem commitment list`.
 #[derive(Args)]
-pub struct List {
+pub struct CommitmentListArgs {
     /// Name of the memory [default: all memories of the tenant]
     #[arg(value_parser = memory)]
     pub memory_ref: Option<String>,
     /// Only commitments in this state
-    #[arg(long, conflicts_with = "all", value_parser = State::ALL.map(State::as_str))]
+    #[arg(long, conflicts_with = "all", value_parser = CommitmentState::ALL.map(CommitmentState::as_str))]
     pub state: Option<String>,
     /// Also finished ones
     #[arg(long)]
@@ -90,7 +90,7 @@ pub struct List {
     remem commitment create agent-1 Remind me tomorrow at 9am to renew the certificate\n  \
     remem commitment create agent-1 \"Check the backups\" --every 7d"
 )]
-pub struct Create {
+pub struct CommitmentCreateArgs {
     /// Name of the memory that keeps the text
     #[arg(value_parser = memory)]
     pub memory_ref: String,
@@ -128,12 +128,12 @@ pub struct Create {
 
 /// `remem commitment rules`.
 #[derive(Args)]
-pub struct Rules {
+pub struct CommitmentRulesArgs {
     /// Name of the memory [default: all memories without rules of their own]
     #[arg(value_parser = memory)]
     pub memory_ref: Option<String>,
     /// How to treat recognised commitments
-    #[arg(long, value_parser = Arm::ALL.map(Arm::as_str))]
+    #[arg(long, value_parser = ArmMode::ALL.map(ArmMode::as_str))]
     pub arm: Option<String>,
     /// Time zone of times in texts
     #[arg(long, value_name = "ZONE")]
@@ -151,11 +151,11 @@ pub struct Rules {
 
 /// `remem heartbeat`.
 #[derive(Subcommand)]
-pub enum Heartbeat {
+pub enum HeartbeatCommand {
     /// List heartbeats and what they last saw
     List,
     /// Create or change a heartbeat
-    Set(HeartbeatSet),
+    Set(HeartbeatSetArgs),
     /// Remove a heartbeat
     Remove {
         /// Heartbeat id
@@ -167,7 +167,7 @@ pub enum Heartbeat {
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     remem heartbeat set invoices agent-1 invoice cleared --tag paid --every 5m")]
-pub struct HeartbeatSet {
+pub struct HeartbeatSetArgs {
     /// Heartbeat id: lower-case letters, digits and _.-
     pub id: String,
     /// Name of the memory to check

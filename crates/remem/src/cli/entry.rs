@@ -2,7 +2,7 @@
 
 use super::duration::{Duration, duration};
 use super::values::{self, memory};
-use super::workshop::{Facets, Which};
+use super::workshop::{EntryFilterArgs, FacetArgs};
 use clap::{Args, Subcommand, ValueHint};
 use remem_wire::Metadata;
 use remem_wire::time::Instant;
@@ -43,7 +43,7 @@ pub struct Put {
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,
     #[command(flatten)]
-    pub facets: Facets,
+    pub facets: FacetArgs,
 }
 
 /// An entry of a memory.
@@ -72,7 +72,7 @@ pub struct List {
     #[arg(long, value_name = "TOKEN")]
     pub at_least: Option<String>,
     #[command(flatten)]
-    pub which: Which,
+    pub which: EntryFilterArgs,
 }
 
 /// `remem events`.

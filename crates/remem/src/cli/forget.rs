@@ -14,7 +14,7 @@ use std::path::PathBuf;
     remem forget ada@example.org --report ada.json\n  \
     echo ada@example.org | remem forget - --yes"
 )]
-pub struct Forget {
+pub struct ForgetArgs {
     /// Subject, as given to `put --subject`; `-` reads it from standard input, which keeps it out of
     /// the list of processes
     pub subject: String,
@@ -31,7 +31,7 @@ pub struct Forget {
 
 /// `remem erasure`.
 #[derive(Subcommand)]
-pub enum Erasure {
+pub enum ErasureCommand {
     /// List the reports, oldest first
     List,
     /// Print a report as JSON, as it was signed
@@ -52,7 +52,7 @@ pub enum Erasure {
 
 /// `remem archive`.
 #[derive(Subcommand)]
-pub enum Archive {
+pub enum ArchiveCommand {
     /// List the archives of a memory, oldest first
     List {
         /// Name of the memory

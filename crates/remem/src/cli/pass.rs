@@ -7,11 +7,11 @@ use remem_engine::jobs::JobState;
 
 /// `remem pass`.
 #[derive(Subcommand)]
-pub enum Pass {
+pub enum PassCommand {
     /// List the passes and their options
     List,
     /// Run a pass now
-    Run(PassRun),
+    Run(PassRunArgs),
     /// Show the last run, progress and next run of each pass
     Status {
         /// Only this pass; `embed` also shows its progress
@@ -36,13 +36,13 @@ pub enum Pass {
         job: String,
     },
     /// Show, set or remove the schedule of a pass
-    Schedule(PassSchedule),
+    Schedule(PassScheduleArgs),
 }
 
 /// `remem pass run`.
 #[derive(Args)]
 #[command(after_help = "Example:\n  remem pass run consolidate --scope agent-1")]
-pub struct PassRun {
+pub struct PassRunArgs {
     /// Name of the pass
     #[arg(value_parser = values::pass())]
     pub name: String,
@@ -69,7 +69,7 @@ pub struct PassRun {
 #[command(after_help = "Examples:\n  remem pass schedule\n  \
     remem pass schedule compact --scope agent-1 --every 1d\n  \
     remem pass schedule distill --cron \"0 3 * * *\" --zone Europe/Berlin")]
-pub struct PassSchedule {
+pub struct PassScheduleArgs {
     /// Name of the pass [default: show all schedules]
     #[arg(value_parser = values::pass())]
     pub name: Option<String>,

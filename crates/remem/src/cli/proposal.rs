@@ -2,19 +2,19 @@
 
 use super::values;
 use clap::{Args, Subcommand, ValueHint};
-use remem_core::proposal::{Kind, State};
+use remem_core::proposal::{ProposalKind, ProposalState};
 use std::path::PathBuf;
 
 /// `remem proposal`.
 #[derive(Subcommand)]
-pub enum Proposal {
+pub enum ProposalCommand {
     /// List proposals, oldest first
     List {
         /// Only proposals in this state
-        #[arg(long, value_parser = State::ALL.map(State::as_str))]
+        #[arg(long, value_parser = ProposalState::ALL.map(ProposalState::as_str))]
         state: Option<String>,
         /// Only proposals of this kind
-        #[arg(long, value_parser = Kind::ALL.map(Kind::as_str))]
+        #[arg(long, value_parser = ProposalKind::ALL.map(ProposalKind::as_str))]
         kind: Option<String>,
         /// Maximum number of proposals
         #[arg(long, value_name = "N", default_value_t = 50)]
@@ -31,7 +31,7 @@ pub enum Proposal {
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
         /// Kind of the artifact
-        #[arg(long, value_parser = Kind::ALL.map(Kind::as_str))]
+        #[arg(long, value_parser = ProposalKind::ALL.map(ProposalKind::as_str))]
         kind: String,
         /// Title
         #[arg(long)]
@@ -58,9 +58,9 @@ pub enum Proposal {
         digest: Option<String>,
     },
     /// Apply a proposal, or ask for the approvals that it needs
-    Apply(Decide),
+    Apply(ProposalDecideArgs),
     /// Approve a proposal that waits for approvals
-    Approve(Decide),
+    Approve(ProposalDecideArgs),
     /// Apply a proposal without the missing approvals, if the host allows it
     Override {
         /// Proposal id
@@ -91,7 +91,7 @@ pub enum Proposal {
 
 /// A decision about a proposal.
 #[derive(Args)]
-pub struct Decide {
+pub struct ProposalDecideArgs {
     /// Proposal id
     pub id: String,
     /// SHA-256 of the artifact that you reviewed; any other is refused
@@ -101,7 +101,7 @@ pub struct Decide {
 
 /// `remem automation`.
 #[derive(Subcommand)]
-pub enum Automation {
+pub enum AutomationCommand {
     /// List automations and when they run next
     List,
     /// Show an automation

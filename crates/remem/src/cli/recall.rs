@@ -1,7 +1,7 @@
 //! The commands that find entries: search, and the block for a model.
 
 use super::values::{self, memory};
-use super::workshop::Which;
+use super::workshop::EntryFilterArgs;
 use clap::Args;
 use remem_wire::time::Instant;
 
@@ -11,7 +11,7 @@ use remem_wire::time::Instant;
     after_help = "Examples:\n  remem search agent-1 what does Ana drink\n  \
     remem search agent-1 \"what did we decide last week\" --time filter --explain"
 )]
-pub struct Search {
+pub struct SearchArgs {
     /// Name of the memory
     #[arg(value_parser = memory)]
     pub memory_ref: String,
@@ -31,15 +31,15 @@ pub struct Search {
     #[arg(long)]
     pub abstain: bool,
     #[command(flatten)]
-    pub by: By,
+    pub by: RetrievalArgs,
     #[command(flatten)]
-    pub which: Which,
+    pub which: EntryFilterArgs,
 }
 
 /// `remem recall`.
 #[derive(Args)]
 #[command(after_help = "Example:\n  remem recall agent-1 \"where does Ana live\" --budget 400")]
-pub struct Recall {
+pub struct RecallArgs {
     /// Name of the memory
     #[arg(value_parser = memory)]
     pub memory_ref: String,
@@ -59,14 +59,14 @@ pub struct Recall {
     #[arg(long)]
     pub no_abstain: bool,
     #[command(flatten)]
-    pub by: By,
+    pub by: RetrievalArgs,
     #[command(flatten)]
-    pub which: Which,
+    pub which: EntryFilterArgs,
 }
 
 /// The search mode, and filters by tag and time of writing.
 #[derive(Args, Clone, Debug, Default)]
-pub struct By {
+pub struct RetrievalArgs {
     /// Search mode: by keyword and meaning, by keyword, or by meaning [default: hybrid]
     #[arg(long, value_parser = values::MODES)]
     pub mode: Option<String>,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// What is stored of an entry beside its text.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Facets {
+pub struct FacetArgs {
     /// Chat thread of the text; without --tier the entry ends with the thread
     #[arg(long, value_name = "THREAD")]
     pub interaction: Option<String>,
@@ -47,7 +47,7 @@ pub struct Facets {
 
 /// Filters by tier, kind, thread and session.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Which {
+pub struct EntryFilterArgs {
     /// What was true at this time (RFC 3339), rather than now
     #[arg(long, value_name = "TIME", value_parser = values::instant)]
     pub as_of: Option<Instant>,
@@ -70,7 +70,7 @@ pub struct Which {
 
 /// A question of a memory.
 #[derive(Args)]
-pub struct Question {
+pub struct SlotArgs {
     /// Name of the memory; @me/NAME is your own
     #[arg(value_parser = memory)]
     pub memory_ref: String,
@@ -83,7 +83,7 @@ pub struct Question {
 
 /// `remem session`.
 #[derive(Subcommand)]
-pub enum Session {
+pub enum SessionCommand {
     /// List the sessions of a memory, the open one first
     #[command(after_help = "Example:\n  remem session list @me/ops")]
     List {
@@ -113,7 +113,7 @@ pub enum Session {
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     remem link @me/ops mem_… --action gate.accept --reference change-42")]
-pub struct Link {
+pub struct LinkArgs {
     /// Name of the memory
     #[arg(value_parser = memory)]
     pub memory_ref: String,
@@ -129,7 +129,7 @@ pub struct Link {
 
 /// `remem retention`.
 #[derive(Subcommand)]
-pub enum Retention {
+pub enum RetentionCommand {
     /// Count entries by tier, kind and state
     #[command(after_help = "Example:\n  remem retention status @me/ops")]
     Status {
@@ -141,7 +141,7 @@ pub enum Retention {
 
 /// `remem rule`.
 #[derive(Subcommand)]
-pub enum Rule {
+pub enum RuleCommand {
     /// Create or replace a rule
     #[command(
         after_help = "Texts under 100 characters are not compared with rules.\n\nExample:\n  \
@@ -195,7 +195,7 @@ pub enum Rule {
 
 /// `remem profile`.
 #[derive(Subcommand)]
-pub enum Profile {
+pub enum ProfileCommand {
     /// List profiles, their memories and their values
     #[command(after_help = "Example:\n  remem profile list")]
     List,

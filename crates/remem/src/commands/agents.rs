@@ -1,18 +1,18 @@
 //! `remem agent`: installs, lists, shows and removes agents.
 
-use super::door;
-use crate::cli::{Agent, Global};
+use super::api;
+use crate::cli::{Agent, GlobalArgs};
 use crate::hints;
 use crate::output;
 use anyhow::Context;
 use remem_wire::agent::{AgentInstall, AgentInventoryEntry};
 use std::path::Path;
 
-pub async fn run(global: &Global, command: &Agent) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, command: &Agent) -> anyhow::Result<()> {
     match command {
         Agent::Install { file } => install(global, file).await,
         Agent::List => {
-            let list = door(global).await?.agents().await?;
+            let list = api(global).await?.agents().await?;
             if global.json {
                 return output::json(&list);
             }
@@ -22,7 +22,7 @@ pub async fn run(global: &Global, command: &Agent) -> anyhow::Result<()> {
                     output::preview(&a.label, 40),
                     a.model_class.clone(),
                     pack(a),
-                    output::preview(&lacks(a), 60),
+                    output::preview(&missing_features(a), 60),
                 ]
             });
             output::table(
@@ -33,7 +33,7 @@ pub async fn run(global: &Global, command: &Agent) -> anyhow::Result<()> {
             Ok(())
         }
         Agent::Show { id } => {
-            let agent = door(global).await?.agent(id).await?;
+            let agent = api(global).await?.agent(id).await?;
             if global.json {
                 return output::json(&agent);
             }
@@ -41,7 +41,7 @@ pub async fn run(global: &Global, command: &Agent) -> anyhow::Result<()> {
             Ok(())
         }
         Agent::Remove { id } => {
-            door(global).await?.remove_agent(id).await?;
+            api(global).await?.remove_agent(id).await?;
             if global.json {
                 return output::json(&serde_json::json!({"removed": id}));
             }
@@ -51,12 +51,12 @@ pub async fn run(global: &Global, command: &Agent) -> anyhow::Result<()> {
     }
 }
 
-async fn install(global: &Global, file: &Path) -> anyhow::Result<()> {
+async fn install(global: &GlobalArgs, file: &Path) -> anyhow::Result<()> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let request = AgentInstall::from_file(hints::without_bom(&text)).map_err(|e| {
         anyhow::anyhow!("{} is not a manifest: {}", file.display(), hints::json(&e))
     })?;
-    let installed = door(global).await?.install_agent(request).await?;
+    let installed = api(global).await?.install_agent(request).await?;
     if global.json {
         return output::json(&installed.entry);
     }
@@ -66,9 +66,12 @@ async fn install(global: &Global, file: &Path) -> anyhow::Result<()> {
         "installed"
     };
     println!("{what} {}", installed.entry.agent_id);
-    let without = lacks(&installed.entry);
+    let without = missing_features(&installed.entry);
     if !without.is_empty() {
-        eprintln!("not available on this host: {}", output::visible(&without));
+        eprintln!(
+            "not available on this host: {}",
+            output::escape_controls(&without)
+        );
     }
     Ok(())
 }
@@ -101,7 +104,7 @@ fn show(agent: &AgentInventoryEntry) {
                 .map(|t| t.to_string())
                 .unwrap_or_default(),
         ),
-        ("missing", lacks(agent)),
+        ("missing", missing_features(agent)),
     ];
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
         println!("{name:<12}{}", output::preview(value, 600));
@@ -113,7 +116,7 @@ fn pack(agent: &AgentInventoryEntry) -> String {
 }
 
 /// Returns the tools and kinds of memory that the agent asks for and this host does not provide.
-fn lacks(agent: &AgentInventoryEntry) -> String {
+fn missing_features(agent: &AgentInventoryEntry) -> String {
     agent
         .degraded
         .iter()

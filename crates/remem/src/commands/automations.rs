@@ -1,14 +1,14 @@
 //! `remem automation`: lists, shows, sets, pauses, resumes and removes automations.
 
-use super::door;
-use super::proposals::object;
-use crate::cli::{Automation as Command, Global};
+use super::api;
+use super::proposals::read_object;
+use crate::cli::{AutomationCommand as Command, GlobalArgs};
 use crate::output;
 use remem_wire::automation::AutomationDoc;
 use serde_json::Value;
 
-pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
-    let api = door(global).await?;
+pub async fn run(global: &GlobalArgs, command: &Command) -> anyhow::Result<()> {
+    let api = api(global).await?;
     match command {
         Command::List => {
             let list = api.automations().await?;
@@ -28,7 +28,7 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
         }
         Command::Show { id } => show(global, &api.automation(id).await?),
         Command::Put { file } => {
-            let map = object(file)?;
+            let map = read_object(file)?;
             let id = map
                 .get("automationId")
                 .and_then(Value::as_str)
@@ -82,7 +82,7 @@ fn next(doc: &AutomationDoc) -> String {
     }
 }
 
-fn print_result(global: &Global, what: &str, doc: &AutomationDoc) -> anyhow::Result<()> {
+fn print_result(global: &GlobalArgs, what: &str, doc: &AutomationDoc) -> anyhow::Result<()> {
     if global.json {
         return output::json(doc);
     }
@@ -90,7 +90,7 @@ fn print_result(global: &Global, what: &str, doc: &AutomationDoc) -> anyhow::Res
     Ok(())
 }
 
-fn show(global: &Global, doc: &AutomationDoc) -> anyhow::Result<()> {
+fn show(global: &GlobalArgs, doc: &AutomationDoc) -> anyhow::Result<()> {
     if global.json {
         return output::json(doc);
     }

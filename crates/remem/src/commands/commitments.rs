@@ -1,13 +1,16 @@
 //! `remem commitment`: lists, shows, explains, creates and changes commitments, reports
 //! observations and sets the rules by which promises are recognised.
 
-use super::door;
+use super::api;
 use super::entries::after_now;
-use crate::cli::{Commitment, CommitmentList as List, Create, Duration, Global, Rules};
-use crate::output::{self, preview, visible};
+use crate::cli::{
+    CommitmentCommand, CommitmentCreateArgs, CommitmentListArgs, CommitmentRulesArgs, Duration,
+    GlobalArgs,
+};
+use crate::output::{self, escape_controls, preview};
 use remem_core::Timestamp;
 use remem_engine::ports::{Clock, SystemClock};
-use remem_server::Door;
+use remem_server::MemoryApi;
 use remem_wire::Failure;
 use remem_wire::commitment::{
     CommitmentCreate, CommitmentDoc, CommitmentList, CommitmentRulesDoc, CommitmentRulesPut,
@@ -18,39 +21,41 @@ use remem_wire::time::Instant;
 use serde_json::json;
 use std::sync::Arc;
 
-pub async fn run(global: &Global, command: &Commitment) -> anyhow::Result<()> {
-    let api = door(global).await?;
+pub async fn run(global: &GlobalArgs, command: &CommitmentCommand) -> anyhow::Result<()> {
+    let api = api(global).await?;
     match command {
-        Commitment::List(list) => {
+        CommitmentCommand::List(list) => {
             let all = list.all || list.state.is_some();
-            show_list(global, found(&api, list).await?, all)
+            show_list(global, find_commitments(&api, list).await?, all)
         }
-        Commitment::Show { id } => show(
+        CommitmentCommand::Show { id } => show(
             global,
             api.commitment(id).await?,
             api.commitment_fires(id, FiresQuery::default()).await?,
         ),
-        Commitment::Explain { id } => explain(global, api.explain_commitment(id).await?),
-        Commitment::Create(create) => create_commitment(global, &api, create).await,
-        Commitment::Confirm { id } => changed(global, api.confirm_commitment(id).await?),
-        Commitment::Cancel { id } => changed(global, api.cancel_commitment(id).await?),
-        Commitment::Snooze { id, until, later } => {
+        CommitmentCommand::Explain { id } => explain(global, api.explain_commitment(id).await?),
+        CommitmentCommand::Create(create) => create_commitment(global, &api, create).await,
+        CommitmentCommand::Confirm { id } => {
+            print_changed(global, api.confirm_commitment(id).await?)
+        }
+        CommitmentCommand::Cancel { id } => print_changed(global, api.cancel_commitment(id).await?),
+        CommitmentCommand::Snooze { id, until, later } => {
             // The one or the other is there: the command line asks for it.
             let until = match (until, later) {
                 (None, Some(later)) => after_now(*later, "--for")?,
                 (until, _) => until.unwrap_or_else(|| Instant(SystemClock.now())),
             };
-            changed(
+            print_changed(
                 global,
                 api.snooze_commitment(id, CommitmentSnooze { until })
                     .await?,
             )
         }
-        Commitment::Observe {
+        CommitmentCommand::Observe {
             memory_ref,
             statement,
             not,
-        } => observed(
+        } => print_observed(
             global,
             api.observe(
                 memory_ref,
@@ -61,13 +66,16 @@ pub async fn run(global: &Global, command: &Commitment) -> anyhow::Result<()> {
             )
             .await?,
         ),
-        Commitment::Rules(rules) => self::rules(global, &api, rules).await,
+        CommitmentCommand::Rules(rules) => self::rules(global, &api, rules).await,
     }
 }
 
 /// Reads pages until there are as many commitments as wanted. Without a state, only those that may
 /// still fire are returned.
-async fn found(api: &Arc<dyn Door>, list: &List) -> anyhow::Result<Vec<CommitmentDoc>> {
+async fn find_commitments(
+    api: &Arc<dyn MemoryApi>,
+    list: &CommitmentListArgs,
+) -> anyhow::Result<Vec<CommitmentDoc>> {
     let mut query = CommitmentsQuery {
         memory_ref: list.memory_ref.clone(),
         state: list.state.clone(),
@@ -94,7 +102,7 @@ async fn found(api: &Arc<dyn Door>, list: &List) -> anyhow::Result<Vec<Commitmen
     }
 }
 
-fn show_list(global: &Global, found: Vec<CommitmentDoc>, all: bool) -> anyhow::Result<()> {
+fn show_list(global: &GlobalArgs, found: Vec<CommitmentDoc>, all: bool) -> anyhow::Result<()> {
     if global.json {
         return output::json(&CommitmentList {
             commitments: found,
@@ -103,8 +111,8 @@ fn show_list(global: &Global, found: Vec<CommitmentDoc>, all: bool) -> anyhow::R
     }
     let now = SystemClock.now();
     let row = |commitment: CommitmentDoc| {
-        let due = when(&commitment, now);
-        let text = preview(&what(&commitment), 60);
+        let due = due_text(&commitment, now);
+        let text = preview(&marked_text(&commitment), 60);
         vec![
             preview(&commitment.id, 40),
             commitment.state,
@@ -127,7 +135,7 @@ fn show_list(global: &Global, found: Vec<CommitmentDoc>, all: bool) -> anyhow::R
 
 /// Renders when a commitment fires: the distance and the instant, or the statement that has to
 /// become true.
-fn when(commitment: &CommitmentDoc, now: Timestamp) -> String {
+fn due_text(commitment: &CommitmentDoc, now: Timestamp) -> String {
     match (
         &commitment.next_at,
         &commitment.predicate,
@@ -164,23 +172,23 @@ fn distance(at: Timestamp, now: Timestamp) -> String {
 }
 
 /// Prints a commitment, one property per line.
-fn lines(commitment: &CommitmentDoc) {
-    println!("id        {}", visible(&commitment.id));
+fn print_commitment(commitment: &CommitmentDoc) {
+    println!("id        {}", escape_controls(&commitment.id));
     println!("state     {}", commitment.state);
     println!(
         "due       {}",
-        visible(&when(commitment, SystemClock.now()))
+        escape_controls(&due_text(commitment, SystemClock.now()))
     );
     if let Some(rule) = commitment.every.as_ref().or(commitment.cron.as_ref()) {
         println!(
             "repeats   {} ({})",
-            visible(rule),
-            visible(commitment.zone.as_deref().unwrap_or_default())
+            escape_controls(rule),
+            escape_controls(commitment.zone.as_deref().unwrap_or_default())
         );
     }
-    println!("memory    {}", visible(&commitment.memory_ref));
+    println!("memory    {}", escape_controls(&commitment.memory_ref));
     if let Some(entry) = &commitment.memory_id {
-        println!("entry     {}", visible(entry));
+        println!("entry     {}", escape_controls(entry));
     }
     if let Some(starts) = commitment
         .delivery
@@ -188,17 +196,17 @@ fn lines(commitment: &CommitmentDoc) {
         .as_ref()
         .or(commitment.delivery.agent_id.as_ref())
     {
-        println!("starts    {}", visible(starts));
+        println!("starts    {}", escape_controls(starts));
     }
     if let Some(by) = &commitment.ended_by {
         println!("ended by  {by}");
     }
     println!("created   {}", commitment.created_at);
-    println!("what      {}", visible(&what(commitment)));
+    println!("what      {}", escape_controls(&marked_text(commitment)));
 }
 
 /// Renders the text of a commitment on one line, marked if it was read from an untrusted text.
-fn what(commitment: &CommitmentDoc) -> String {
+fn marked_text(commitment: &CommitmentDoc) -> String {
     let text = commitment.text.as_deref().unwrap_or("-");
     if commitment.untrusted {
         format!("[untrusted] {text}")
@@ -207,11 +215,11 @@ fn what(commitment: &CommitmentDoc) -> String {
     }
 }
 
-fn show(global: &Global, commitment: CommitmentDoc, fires: FireList) -> anyhow::Result<()> {
+fn show(global: &GlobalArgs, commitment: CommitmentDoc, fires: FireList) -> anyhow::Result<()> {
     if global.json {
         return output::json(&json!({"commitment": commitment, "fires": fires.fires}));
     }
-    lines(&commitment);
+    print_commitment(&commitment);
     let dash = || "-".to_owned();
     let row = |fire: remem_wire::commitment::FireDoc| {
         vec![
@@ -228,25 +236,28 @@ fn show(global: &Global, commitment: CommitmentDoc, fires: FireList) -> anyhow::
     Ok(())
 }
 
-fn explain(global: &Global, why: CommitmentWhy) -> anyhow::Result<()> {
+fn explain(global: &GlobalArgs, why: CommitmentWhy) -> anyhow::Result<()> {
     if global.json {
         return output::json(&why);
     }
-    lines(&why.commitment);
+    print_commitment(&why.commitment);
     match (&why.rules, &why.cue, &why.condition_words) {
         (Some(rules), Some(cue), Some(words)) => {
             println!(
                 "read as   \"{}\" asks or promises, \"{}\" says when",
-                visible(cue),
-                visible(words)
+                escape_controls(cue),
+                escape_controls(words)
             );
             println!(
                 "by rules  {}, confidence {}",
-                visible(rules),
+                escape_controls(rules),
                 why.commitment.confidence
             );
         }
-        (Some(rules), ..) => println!("by rules  {}; the text has been erased", visible(rules)),
+        (Some(rules), ..) => println!(
+            "by rules  {}; the text has been erased",
+            escape_controls(rules)
+        ),
         (None, ..) => println!("created   with an explicit time or condition"),
     }
     Ok(())
@@ -261,9 +272,9 @@ fn delivery(workflow: Option<&String>, agent: Option<&String>) -> DeliveryDoc {
 }
 
 async fn create_commitment(
-    global: &Global,
-    api: &Arc<dyn Door>,
-    create: &Create,
+    global: &GlobalArgs,
+    api: &Arc<dyn MemoryApi>,
+    create: &CommitmentCreateArgs,
 ) -> anyhow::Result<()> {
     let new = CommitmentCreate {
         text: create.text.join(" "),
@@ -285,9 +296,9 @@ async fn create_commitment(
     let again = if created.replayed { ", as before" } else { "" };
     println!(
         "{}  {}: {}{again}",
-        visible(&created.commitment.id),
+        escape_controls(&created.commitment.id),
         created.commitment.state,
-        when(&created.commitment, SystemClock.now())
+        due_text(&created.commitment, SystemClock.now())
     );
     Ok(())
 }
@@ -302,38 +313,42 @@ fn no_time(mut failure: Failure) -> Failure {
     failure
 }
 
-fn changed(global: &Global, commitment: CommitmentDoc) -> anyhow::Result<()> {
+fn print_changed(global: &GlobalArgs, commitment: CommitmentDoc) -> anyhow::Result<()> {
     if global.json {
         return output::json(&commitment);
     }
     println!(
         "{}: {}, {}",
-        visible(&commitment.id),
+        escape_controls(&commitment.id),
         commitment.state,
-        when(&commitment, SystemClock.now())
+        due_text(&commitment, SystemClock.now())
     );
     Ok(())
 }
 
-fn observed(global: &Global, answer: ObservationAnswer) -> anyhow::Result<()> {
+fn print_observed(global: &GlobalArgs, answer: ObservationAnswer) -> anyhow::Result<()> {
     if global.json {
         return output::json(&answer);
     }
     println!(
         "{}: {} waiting, {} fired",
-        visible(&answer.key),
+        escape_controls(&answer.key),
         answer.matched,
         answer.fired.len()
     );
     answer
         .fired
         .iter()
-        .for_each(|id| println!("{}", visible(id)));
+        .for_each(|id| println!("{}", escape_controls(id)));
     Ok(())
 }
 
 /// Shows the rules, after setting those that the command line names. The others stay as they are.
-async fn rules(global: &Global, api: &Arc<dyn Door>, wanted: &Rules) -> anyhow::Result<()> {
+async fn rules(
+    global: &GlobalArgs,
+    api: &Arc<dyn MemoryApi>,
+    wanted: &CommitmentRulesArgs,
+) -> anyhow::Result<()> {
     let memory_ref = wanted.memory_ref.as_deref();
     let mut rules: CommitmentRulesDoc = api.commitment_rules(memory_ref).await?;
     let starts = wanted.workflow.is_some() || wanted.agent.is_some() || wanted.tell_only;
@@ -361,19 +376,19 @@ async fn rules(global: &Global, api: &Arc<dyn Door>, wanted: &Rules) -> anyhow::
     }
     println!(
         "memory  {}",
-        rules
-            .memory_ref
-            .as_deref()
-            .map_or_else(|| "(all without rules of their own)".to_owned(), visible)
+        rules.memory_ref.as_deref().map_or_else(
+            || "(all without rules of their own)".to_owned(),
+            escape_controls
+        )
     );
     println!("arm     {}", rules.arm);
-    println!("zone    {}", visible(&rules.zone));
+    println!("zone    {}", escape_controls(&rules.zone));
     let starts = rules.delivery.workflow_id.or(rules.delivery.agent_id);
     println!(
         "starts  {}",
         starts
             .as_deref()
-            .map_or_else(|| "nothing; an event is sent".to_owned(), visible)
+            .map_or_else(|| "nothing; an event is sent".to_owned(), escape_controls)
     );
     Ok(())
 }

@@ -3,8 +3,8 @@
 //!
 //! The URLs of stores may hold passwords: no text of this file echoes one.
 
-use crate::cli::{Cli, Copy, Global};
-use crate::output::{self, WrongUsage};
+use crate::cli::{Copy, GlobalArgs, RememCli};
+use crate::output::{self, UsageError};
 use crate::{config, host};
 use anyhow::{Context, bail};
 use clap::CommandFactory;
@@ -12,8 +12,10 @@ use clap::parser::ValueSource;
 use indicatif::{ProgressBar, ProgressStyle};
 use remem_core::TenantId;
 use remem_engine::ports::{Clock, SystemClock};
-use remem_store_sql::copy::{self, Options, Place, Progress, Step, TenantReport};
-use remem_store_sql::postgres::{self, Target};
+use remem_store_sql::copy::{
+    self, CopyLocation, CopyOptions, CopyPhase, CopyProgress, TenantReport,
+};
+use remem_store_sql::postgres::{self, PostgresTarget};
 use serde_json::json;
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -27,7 +29,7 @@ const DEADLINE: Duration = Duration::from_secs(300);
 /// is reserve.
 const CONNECTIONS: usize = 6;
 
-pub async fn run(global: &Global, copy: &Copy) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, copy: &Copy) -> anyhow::Result<()> {
     let config = config::load(global, None)?;
     let secret = config
         .storage
@@ -35,20 +37,23 @@ pub async fn run(global: &Global, copy: &Copy) -> anyhow::Result<()> {
         .as_deref()
         .map(host::read_secret_file)
         .transpose()?;
-    let from = place("--from", &copy.from, secret)?;
-    let to = place("--to", &copy.to, secret)?;
-    let options = Options {
+    let from = parse_store("--from", &copy.from, secret)?;
+    let to = parse_store("--to", &copy.to, secret)?;
+    let options = CopyOptions {
         tenant: only_tenant()?,
         dry_run: copy.dry_run,
     };
-    let bar = bar(global);
-    let reports = copy::copy(from, to, &options, &mut |progress| show(&bar, progress)).await;
+    let bar = progress_bar(global);
+    let reports = copy::copy(from, to, &options, &mut |progress| {
+        show_progress(&bar, progress)
+    })
+    .await;
     bar.finish_and_clear();
     let reports = reports?;
     print_reports(global, copy, &reports)?;
     let moved: Vec<&str> = reports
         .iter()
-        .filter(|r| r.moved)
+        .filter(|r| r.source_changed)
         .map(|r| r.tenant.as_str())
         .collect();
     if !moved.is_empty() {
@@ -63,7 +68,7 @@ pub async fn run(global: &Global, copy: &Copy) -> anyhow::Result<()> {
 /// Returns the tenant of the command line. A tenant from the environment is for everyday commands
 /// and does not restrict a copy.
 fn only_tenant() -> anyhow::Result<Option<TenantId>> {
-    let Ok(matches) = Cli::command().try_get_matches_from(std::env::args_os()) else {
+    let Ok(matches) = RememCli::command().try_get_matches_from(std::env::args_os()) else {
         return Ok(None);
     };
     let Some(matches) = matches.subcommand_matches("copy") else {
@@ -77,19 +82,19 @@ fn only_tenant() -> anyhow::Result<Option<TenantId>> {
         .transpose()
 }
 
-fn place(option: &str, text: &str, secret: Option<[u8; 32]>) -> anyhow::Result<Place> {
+fn parse_store(option: &str, text: &str, secret: Option<[u8; 32]>) -> anyhow::Result<CopyLocation> {
     if let Some(folder) = text.strip_prefix("sqlite:") {
         let folder = folder.strip_prefix("//").unwrap_or(folder);
         if folder.is_empty() {
             return Err(wrong_usage(option));
         }
-        return Ok(Place::Folder(PathBuf::from(folder)));
+        return Ok(CopyLocation::Folder(PathBuf::from(folder)));
     }
     if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
         return Err(wrong_usage(option));
     }
-    let target = Target::parse(text).with_context(|| option.to_owned())?;
-    let options = postgres::Options {
+    let target = PostgresTarget::parse(text).with_context(|| option.to_owned())?;
+    let options = postgres::PostgresOptions {
         target,
         worker: None,
         connections: CONNECTIONS,
@@ -99,7 +104,7 @@ fn place(option: &str, text: &str, secret: Option<[u8; 32]>) -> anyhow::Result<P
         exact_max: postgres::EXACT_MAX,
         local_ms: || SystemClock.now().0,
     };
-    Ok(Place::Database {
+    Ok(CopyLocation::Database {
         options: Box::new(options),
         secret,
     })
@@ -108,10 +113,10 @@ fn place(option: &str, text: &str, secret: Option<[u8; 32]>) -> anyhow::Result<P
 /// A wrong usage that does not echo the value.
 fn wrong_usage(option: &str) -> anyhow::Error {
     let text = format!("{option} must be sqlite:DIR or postgres://USER:PASSWORD@HOST/NAME");
-    WrongUsage(text).into()
+    UsageError(text).into()
 }
 
-fn bar(global: &Global) -> ProgressBar {
+fn progress_bar(global: &GlobalArgs) -> ProgressBar {
     if global.json || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -120,10 +125,10 @@ fn bar(global: &Global) -> ProgressBar {
     ProgressBar::new(0).with_style(style)
 }
 
-fn show(bar: &ProgressBar, progress: &Progress) -> ControlFlow<()> {
+fn show_progress(bar: &ProgressBar, progress: &CopyProgress) -> ControlFlow<()> {
     let (entries, of_entries) = progress.entries;
     let (events, of_events) = progress.events;
-    let step = if progress.step == Step::Copying {
+    let step = if progress.phase == CopyPhase::Copying {
         "copying"
     } else {
         "checking"
@@ -137,9 +142,9 @@ fn show(bar: &ProgressBar, progress: &Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-fn print_reports(global: &Global, copy: &Copy, reports: &[TenantReport]) -> anyhow::Result<()> {
+fn print_reports(global: &GlobalArgs, copy: &Copy, reports: &[TenantReport]) -> anyhow::Result<()> {
     if global.json {
-        let tenants: Vec<_> = reports.iter().map(report).collect();
+        let tenants: Vec<_> = reports.iter().map(report_json).collect();
         return output::json(&json!({"dryRun": copy.dry_run, "tenants": tenants}));
     }
     let rows = reports.iter().map(|r| {
@@ -165,7 +170,7 @@ fn print_reports(global: &Global, copy: &Copy, reports: &[TenantReport]) -> anyh
     Ok(())
 }
 
-fn report(r: &TenantReport) -> serde_json::Value {
+fn report_json(r: &TenantReport) -> serde_json::Value {
     let hash = (!r.hash.is_empty()).then_some(&r.hash);
-    json!({"tenant": r.tenant.as_str(), "entries": r.entries, "events": r.events, "hash": hash, "verified": r.verified, "moved": r.moved})
+    json!({"tenant": r.tenant.as_str(), "entries": r.entries, "events": r.events, "hash": hash, "verified": r.verified, "moved": r.source_changed})
 }

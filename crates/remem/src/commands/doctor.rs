@@ -1,7 +1,7 @@
 //! `remem doctor`: checks whether this installation is sound. Each part is checked on its own, and
 //! a bad one is reported with what to do about it.
 
-use crate::cli::Global;
+use crate::cli::GlobalArgs;
 use crate::config::{self, Config};
 use crate::embedder;
 use crate::host;
@@ -29,7 +29,7 @@ fn finding(check: impl Into<String>, ok: bool, detail: impl Into<String>) -> Fin
     }
 }
 
-pub async fn run(global: &Global) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs) -> anyhow::Result<()> {
     let findings = examine(global).await;
     let bad = findings.iter().filter(|f| !f.ok).count();
     if global.json {
@@ -49,7 +49,7 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn examine(global: &Global) -> Vec<Finding> {
+async fn examine(global: &GlobalArgs) -> Vec<Finding> {
     let mut findings = vec![finding(
         "version",
         true,
@@ -88,9 +88,9 @@ async fn examine(global: &Global) -> Vec<Finding> {
     } else {
         "data directory"
     };
-    match host::open(&config, false).await {
+    match host::open_host(&config, false).await {
         Ok(host) => {
-            findings.push(finding(check, true, host.place));
+            findings.push(finding(check, true, host.description));
             findings.extend(examine_engine(&host.engine).await);
         }
         Err(error) => findings.push(finding(check, false, format!("{error:#}"))),
@@ -176,7 +176,7 @@ async fn examine_host(engine: &Arc<Engine>) -> Finding {
 
 /// Counts the rows that have no hash yet. They cannot be verified, but that is no damage.
 async fn examine_unhashed(engine: &Arc<Engine>) -> Finding {
-    match engine.unhashed_rows().await {
+    match engine.count_unhashed_rows().await {
         Ok(0) => finding("row hashes", true, "every row has its hash"),
         Ok(count) => finding(
             "row hashes",
@@ -233,7 +233,7 @@ async fn examine_embedders(config: &Config) -> Vec<Finding> {
 /// Names the keys without a trust ceiling, which may vouch for every source. This is no fault, but
 /// an operator should know of them.
 async fn examine_keys(engine: &Arc<Engine>) -> Finding {
-    match engine.keys_without_ceiling().await {
+    match engine.list_keys_without_trust().await {
         Err(error) => finding("keys", false, error.to_string()),
         Ok(keys) if keys.is_empty() => finding("keys", true, "every key has a highest trust"),
         Ok(keys) => {
@@ -254,7 +254,7 @@ async fn examine_keys(engine: &Arc<Engine>) -> Finding {
 }
 
 async fn examine_tokens(engine: &Arc<Engine>) -> Finding {
-    match engine.token_keys().await {
+    match engine.count_token_keys().await {
         None => finding("tokens", true, "off: auth.jwt is not set"),
         Some(Ok(0)) => finding(
             "tokens",
@@ -271,7 +271,7 @@ async fn examine_tokens(engine: &Arc<Engine>) -> Finding {
 }
 
 async fn examine_vault(engine: &Arc<Engine>) -> Finding {
-    match engine.locked_tenants().await {
+    match engine.list_locked_tenants().await {
         Ok(locked) if locked.is_empty() => finding(
             "vault",
             true,
@@ -327,7 +327,7 @@ const FAILING_TOLD_MAX: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remem_engine::{Parts, VaultKey};
+    use remem_engine::{EngineParts, VaultKey};
     use remem_testkit::TestEnv;
 
     const DAY_S: i64 = 86_400;
@@ -366,7 +366,7 @@ mod tests {
         };
         let found = passes(Engine::new(env.parts())).await;
         assert!(found.ok, "{}", found.detail);
-        let other = Parts {
+        let other = EngineParts {
             vault: Some(VaultKey::new([8; 32])),
             ..env.parts()
         };

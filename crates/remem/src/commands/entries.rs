@@ -1,9 +1,9 @@
 //! `remem put`, `get`, `list`, `delete`, `stats` and `memories`.
 
-use super::door;
+use super::api;
 use super::workshop::validity;
-use crate::cli::{Duration, Global, List, OneEntry, Put};
-use crate::output::{self, WrongUsage, preview, visible};
+use crate::cli::{Duration, GlobalArgs, List, OneEntry, Put};
+use crate::output::{self, UsageError, escape_controls, preview};
 use anyhow::Context;
 use remem_engine::ports::{Clock, SystemClock};
 use remem_wire::entry::EntryBeside;
@@ -15,7 +15,7 @@ use remem_wire::{MemoryEntry, Metadata, PutEntry};
 use serde_json::json;
 use std::io::{IsTerminal, Read};
 
-pub async fn put(global: &Global, put: &Put) -> anyhow::Result<()> {
+pub async fn put(global: &GlobalArgs, put: &Put) -> anyhow::Result<()> {
     let facets = &put.facets;
     let entry = PutEntry {
         content: content(&put.content)?,
@@ -33,7 +33,7 @@ pub async fn put(global: &Global, put: &Put) -> anyhow::Result<()> {
         source: facets.source,
         source_ref: facets.source_ref.clone(),
     };
-    let written = door(global)
+    let written = api(global)
         .await?
         .put(&put.memory_ref, entry, put.idempotency_key.as_deref())
         .await?;
@@ -96,22 +96,22 @@ fn expires_at(put: &Put) -> anyhow::Result<Option<Instant>> {
 /// The instant so far from now.
 pub fn after_now(duration: Duration, option: &str) -> anyhow::Result<Instant> {
     let then = duration.after(SystemClock.now()).map(Instant);
-    then.ok_or_else(|| WrongUsage(format!("{option} leads past the year 9999")).into())
+    then.ok_or_else(|| UsageError(format!("{option} leads past the year 9999")).into())
 }
 
-pub async fn get(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
+pub async fn get(global: &GlobalArgs, target: &OneEntry) -> anyhow::Result<()> {
     let query = GetQuery {
         include: Some("facets".to_owned()),
         ..GetQuery::default()
     };
-    let EntryBeside { entry, facets, .. } = door(global)
+    let EntryBeside { entry, facets, .. } = api(global)
         .await?
         .get(&target.memory_ref, &target.id, query)
         .await?;
     if global.json {
         return output::json(&entry);
     }
-    println!("id       {}", visible(&entry.id));
+    println!("id       {}", escape_controls(&entry.id));
     println!("created  {}", entry.created_at);
     if let Some(end) = entry.expires_at {
         println!("expires  {end}");
@@ -123,12 +123,12 @@ pub async fn get(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
         println!("kind     {}", kind(&facets));
         println!("valid    {}", validity(&facets));
     }
-    println!("\n{}", visible(&reader::text(&entry)));
+    println!("\n{}", escape_controls(&reader::text(&entry)));
     Ok(())
 }
 
-pub async fn list(global: &Global, list: &List) -> anyhow::Result<()> {
-    let api = door(global).await?;
+pub async fn list(global: &GlobalArgs, list: &List) -> anyhow::Result<()> {
+    let api = api(global).await?;
     let which = &list.which;
     let mut query = ListQuery {
         tag: list.tag.clone(),
@@ -195,8 +195,8 @@ pub fn row(entry: &MemoryEntry, facets: Option<&EntryFacets>) -> Vec<String> {
     ]
 }
 
-pub async fn delete(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
-    let written = door(global)
+pub async fn delete(global: &GlobalArgs, target: &OneEntry) -> anyhow::Result<()> {
+    let written = api(global)
         .await?
         .delete(&target.memory_ref, &target.id, None)
         .await?;
@@ -216,8 +216,8 @@ pub async fn delete(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub async fn stats(global: &Global, memory_ref: &str) -> anyhow::Result<()> {
-    let stats = door(global)
+pub async fn stats(global: &GlobalArgs, memory_ref: &str) -> anyhow::Result<()> {
+    let stats = api(global)
         .await?
         .stats(memory_ref, ReadQuery::default())
         .await?;
@@ -233,8 +233,8 @@ pub async fn stats(global: &Global, memory_ref: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub async fn memories(global: &Global) -> anyhow::Result<()> {
-    let api = door(global).await?;
+pub async fn memories(global: &GlobalArgs) -> anyhow::Result<()> {
+    let api = api(global).await?;
     let mut query = MemoriesQuery {
         limit: Some(0),
         ..MemoriesQuery::default()

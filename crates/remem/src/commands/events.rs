@@ -1,19 +1,19 @@
 //! `remem events tail`: prints past events, and new ones as they happen.
 
-use super::door;
-use crate::cli::{Events, Global};
+use super::api;
+use crate::cli::{Events, GlobalArgs};
 use crate::output;
 use remem_wire::event::EventsQuery;
 use remem_wire::{EventDoc, Failure};
 use std::time::Duration;
 
-pub async fn run(global: &Global, command: &Events) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, command: &Events) -> anyhow::Result<()> {
     let Events::Tail {
         after,
         lines,
         no_follow,
     } = command;
-    let api = door(global).await?;
+    let api = api(global).await?;
     let newest = api
         .events(EventsQuery {
             after: Some("latest".to_owned()),
@@ -55,7 +55,7 @@ pub async fn run(global: &Global, command: &Events) -> anyhow::Result<()> {
     }
 }
 
-fn show(global: &Global, event: &EventDoc) -> anyhow::Result<()> {
+fn show(global: &GlobalArgs, event: &EventDoc) -> anyhow::Result<()> {
     if global.json {
         return output::json(event);
     }

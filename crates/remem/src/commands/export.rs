@@ -3,14 +3,14 @@
 //! the host that an export or its import leaves out is counted, reported, and shown by the exit
 //! code.
 
-use super::remote;
-use crate::cli::{Export, Global};
-use crate::output::{LeftOut, WrongUsage, count};
+use super::remote_api;
+use crate::cli::{Export, GlobalArgs};
+use crate::output::{IncompleteResult, UsageError, count};
 use crate::{config, host};
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use remem_core::sabotage;
-use remem_server::{Door, EngineDoor};
+use remem_server::{LocalApi, MemoryApi};
 use remem_wire::commitment::CommitmentsQuery;
 use remem_wire::memory::{EntryList, ListQuery, MemoriesQuery};
 use remem_wire::workshop::{EntryFacets, SlotQuery, TierName};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// The progress of an export, as it is stored beside its file.
 #[derive(Clone, Default, Serialize, Deserialize)]
-struct Position {
+struct ExportPosition {
     /// The memory being written.
     memory_ref: Option<String>,
     /// The cursor of the next page of that memory.
@@ -33,13 +33,13 @@ struct Position {
     entries: u64,
     memories: u64,
     #[serde(default)]
-    left_out: Missing,
+    left_out: LeftOutCounts,
 }
 
 /// Counts of the data that the lines of an export, or their import, leave out.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Missing {
+struct LeftOutCounts {
     /// Entries with a slot: the slot is in their line, but an import ignores it.
     slots: u64,
     /// Earlier answers of those slots, which no line holds.
@@ -50,26 +50,26 @@ struct Missing {
     commitments: u64,
 }
 
-impl Missing {
-    fn any(&self) -> bool {
+impl LeftOutCounts {
+    fn is_any(&self) -> bool {
         self.slots + self.history + self.transient + self.commitments > 0
     }
 }
 
 struct Exporter {
-    api: Arc<dyn Door>,
+    api: Arc<dyn MemoryApi>,
     output: BufWriter<Box<dyn Write>>,
-    state: Option<PathBuf>,
-    at: Position,
+    state_file: Option<PathBuf>,
+    position: ExportPosition,
     progress: ProgressBar,
 }
 
-pub async fn run(global: &Global, export: &Export) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, export: &Export) -> anyhow::Result<()> {
     let state = (export.file != Path::new("-")).then(|| state_path(&export.file));
-    let at = begin(export, state.as_deref())?;
+    let at = start_position(export, state.as_deref())?;
     let output: Box<dyn Write> = match &state {
         None => Box::new(std::io::stdout()),
-        Some(_) => Box::new(file(&export.file, at.bytes)?),
+        Some(_) => Box::new(open_file(&export.file, at.bytes)?),
     };
     let progress = if std::io::stderr().is_terminal() {
         ProgressBar::new_spinner()
@@ -77,15 +77,15 @@ pub async fn run(global: &Global, export: &Export) -> anyhow::Result<()> {
         ProgressBar::hidden()
     };
     let mut exporter = Exporter {
-        api: door(global).await?,
+        api: export_api(global).await?,
         output: BufWriter::new(output),
-        state,
-        at,
+        state_file: state,
+        position: at,
         progress,
     };
     match &export.memory_ref {
-        Some(memory_ref) => exporter.memory(memory_ref).await?,
-        None => exporter.all().await?,
+        Some(memory_ref) => exporter.export_memory(memory_ref).await?,
+        None => exporter.export_all().await?,
     }
     exporter
         .count_commitments(export.memory_ref.as_deref())
@@ -95,19 +95,19 @@ pub async fn run(global: &Global, export: &Export) -> anyhow::Result<()> {
 
 /// Opens the memory API to export from. A store that is opened directly is exported whole, with the
 /// memories of all users.
-async fn door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
+async fn export_api(global: &GlobalArgs) -> anyhow::Result<Arc<dyn MemoryApi>> {
     let config = config::load(global, None)?;
     if !global.local {
-        return remote(global, &config).await;
+        return remote_api(global, &config).await;
     }
-    let local = host::local_door(&config, global.local_tenant()).await?;
+    let local = host::local_api(&config, global.local_tenant()).await?;
     let tenant = local.caller.tenant();
     let caller = sabotage!(
         "a-local-export-leaves-users-out",
-        local.engine.local_reader_of_all(tenant).await?,
+        local.engine.local_reader_of_all_users(tenant).await?,
         local.caller.clone()
     );
-    Ok(Arc::new(EngineDoor { caller, ..local }))
+    Ok(Arc::new(LocalApi { caller, ..local }))
 }
 
 /// Adds an entry's facets to its line, except those with default values: a plain memory is exported
@@ -133,12 +133,12 @@ fn state_path(file: &Path) -> PathBuf {
 }
 
 /// Returns the position to start from: the stored one with `--resume`, else the beginning.
-fn begin(export: &Export, state: Option<&Path>) -> anyhow::Result<Position> {
+fn start_position(export: &Export, state: Option<&Path>) -> anyhow::Result<ExportPosition> {
     let Some(state) = state else {
         if export.resume {
-            return Err(WrongUsage("--resume needs a file".to_owned()).into());
+            return Err(UsageError("--resume needs a file".to_owned()).into());
         }
-        return Ok(Position::default());
+        return Ok(ExportPosition::default());
     };
     if export.resume {
         let text = fs::read_to_string(state)
@@ -152,11 +152,11 @@ fn begin(export: &Export, state: Option<&Path>) -> anyhow::Result<Position> {
             export.file.display()
         );
     }
-    Ok(Position::default())
+    Ok(ExportPosition::default())
 }
 
 /// Opens the file of an export, truncated to its last complete page.
-fn file(path: &Path, bytes: u64) -> anyhow::Result<File> {
+fn open_file(path: &Path, bytes: u64) -> anyhow::Result<File> {
     let file = OpenOptions::new()
         .create(true)
         .append(true)
@@ -167,17 +167,17 @@ fn file(path: &Path, bytes: u64) -> anyhow::Result<File> {
 }
 
 impl Exporter {
-    async fn all(&mut self) -> anyhow::Result<()> {
+    async fn export_all(&mut self) -> anyhow::Result<()> {
         // An unfinished memory comes first, then everything after it by name.
         if let Some(unfinished) = self
-            .at
+            .position
             .memory_ref
             .clone()
-            .filter(|_| self.at.cursor.is_some())
+            .filter(|_| self.position.cursor.is_some())
         {
-            self.memory(&unfinished).await?;
+            self.export_memory(&unfinished).await?;
         }
-        let mut after = self.at.memory_ref.clone();
+        let mut after = self.position.memory_ref.clone();
         loop {
             let page = self
                 .api
@@ -187,7 +187,7 @@ impl Exporter {
                 })
                 .await?;
             for memory in &page.memories {
-                self.memory(&memory.memory_ref).await?;
+                self.export_memory(&memory.memory_ref).await?;
             }
             after = page.next_after;
             if after.is_none() {
@@ -196,12 +196,12 @@ impl Exporter {
         }
     }
 
-    async fn memory(&mut self, memory_ref: &str) -> anyhow::Result<()> {
+    async fn export_memory(&mut self, memory_ref: &str) -> anyhow::Result<()> {
         let mut cursor = self
-            .at
+            .position
             .cursor
             .take()
-            .filter(|_| self.at.memory_ref.as_deref() == Some(memory_ref));
+            .filter(|_| self.position.memory_ref.as_deref() == Some(memory_ref));
         loop {
             let query = ListQuery {
                 limit: Some(500),
@@ -212,15 +212,15 @@ impl Exporter {
             let page = self.api.list(memory_ref, query).await?;
             cursor = page.next_cursor.clone();
             self.count_history(memory_ref, &page).await?;
-            self.page(memory_ref, page)?;
+            self.export_page(memory_ref, page)?;
             if cursor.is_none() {
-                self.at.memories += 1;
-                return self.save();
+                self.position.memories += 1;
+                return self.save_position();
             }
         }
     }
 
-    fn page(&mut self, memory_ref: &str, mut page: EntryList) -> anyhow::Result<()> {
+    fn export_page(&mut self, memory_ref: &str, mut page: EntryList) -> anyhow::Result<()> {
         for entry in &page.entries {
             let mut line = json!(entry);
             line["memoryRef"] = json!(memory_ref);
@@ -228,22 +228,22 @@ impl Exporter {
                 line["metadata"] = json!(metadata);
             }
             if let Some(facets) = page.facets.remove(&entry.id) {
-                self.at.left_out.slots += u64::from(facets.slot.is_some());
-                self.at.left_out.transient += u64::from(facets.tier != TierName::Persistent);
+                self.position.left_out.slots += u64::from(facets.slot.is_some());
+                self.position.left_out.transient += u64::from(facets.tier != TierName::Persistent);
                 add_facets(&mut line, &facets)?;
             }
             let line = line.to_string();
             writeln!(self.output, "{line}")?;
-            self.at.bytes += line.len() as u64 + 1;
-            self.at.entries += 1;
+            self.position.bytes += line.len() as u64 + 1;
+            self.position.entries += 1;
         }
         self.output.flush()?;
-        self.at.memory_ref = Some(memory_ref.to_owned());
-        self.at.cursor = page.next_cursor;
+        self.position.memory_ref = Some(memory_ref.to_owned());
+        self.position.cursor = page.next_cursor;
         self.progress
-            .set_message(format!("{} entries", self.at.entries));
+            .set_message(format!("{} entries", self.position.entries));
         self.progress.tick();
-        self.save()
+        self.save_position()
     }
 
     /// Counts the earlier answers of the slots on a page.
@@ -258,7 +258,7 @@ impl Exporter {
                 .answers
                 .iter()
                 .filter(|answer| answer.entry.id != *id);
-            self.at.left_out.history += earlier.count() as u64;
+            self.position.left_out.history += earlier.count() as u64;
         }
         Ok(())
     }
@@ -275,7 +275,7 @@ impl Exporter {
                     limit: Some(0),
                 };
                 let page = self.api.commitments(query).await?;
-                self.at.left_out.commitments += page.commitments.len() as u64;
+                self.position.left_out.commitments += page.commitments.len() as u64;
                 cursor = page.next_cursor;
                 if cursor.is_none() {
                     break;
@@ -287,33 +287,33 @@ impl Exporter {
 
     /// Stores the position. The file is written whole and renamed, so that an interruption leaves
     /// the old position or the new one.
-    fn save(&self) -> anyhow::Result<()> {
-        if let Some(state) = &self.state {
+    fn save_position(&self) -> anyhow::Result<()> {
+        if let Some(state) = &self.state_file {
             let fresh = state.with_extension("state.new");
-            fs::write(&fresh, serde_json::to_string(&self.at)?)?;
+            fs::write(&fresh, serde_json::to_string(&self.position)?)?;
             fs::rename(fresh, state)?;
         }
         Ok(())
     }
 
-    fn finish(self, global: &Global) -> anyhow::Result<()> {
+    fn finish(self, global: &GlobalArgs) -> anyhow::Result<()> {
         self.progress.finish_and_clear();
-        if let Some(state) = &self.state {
+        if let Some(state) = &self.state_file {
             fs::remove_file(state)?;
         }
-        let missing = &self.at.left_out;
+        let missing = &self.position.left_out;
         // The counts go to standard error: standard output may be the export itself.
         if global.json {
-            let mut counts = json!({"memories": self.at.memories, "entries": self.at.entries, "bytes": self.at.bytes,
+            let mut counts = json!({"memories": self.position.memories, "entries": self.position.entries, "bytes": self.position.bytes,
                 "leftOut": missing});
             counts["leftOut"]["othersMemories"] = if global.local { json!(0) } else { Value::Null };
             eprintln!("{counts}");
         } else {
             eprintln!(
                 "{} of {}, {} bytes",
-                count(self.at.entries, "entry", "entries"),
-                count(self.at.memories, "memory", "memories"),
-                self.at.bytes
+                count(self.position.entries, "entry", "entries"),
+                count(self.position.memories, "memory", "memories"),
+                self.position.bytes
             );
             eprintln!(
                 "left out: {}, {}, {} of sessions and chat threads (written, but not imported), {}; \
@@ -335,10 +335,12 @@ impl Exporter {
         }
         if sabotage!(
             "an-export-is-silent-about-what-it-leaves-out",
-            missing.any(),
+            missing.is_any(),
             false
         ) {
-            return Err(LeftOut("the export is not complete: see what was left out").into());
+            return Err(
+                IncompleteResult("the export is not complete: see what was left out").into(),
+            );
         }
         Ok(())
     }

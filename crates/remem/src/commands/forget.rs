@@ -1,12 +1,12 @@
 //! `remem forget` and `remem erasure`: erases a subject, and lists, shows and verifies the reports.
 
-use super::door;
-use crate::cli::{Erasure, Forget, Global};
+use super::api;
+use crate::cli::{ErasureCommand, ForgetArgs, GlobalArgs};
 use crate::hints;
-use crate::output::{self, WrongUsage, preview};
+use crate::output::{self, UsageError, preview};
 use anyhow::{Context, bail};
 use remem_engine::forget;
-use remem_server::Door;
+use remem_server::MemoryApi;
 use remem_wire::forget::{ErasuresQuery, ForgetAnswer, ForgetRequest};
 use serde_json::{Map, Value};
 use std::fs::OpenOptions;
@@ -14,12 +14,12 @@ use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-type Report = Map<String, Value>;
+type ReportMap = Map<String, Value>;
 
-pub async fn run(global: &Global, command: &Forget) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, command: &ForgetArgs) -> anyhow::Result<()> {
     let asks = !command.yes && !command.dry_run;
     if asks && (command.subject == "-" || !std::io::stdin().is_terminal()) {
-        return Err(WrongUsage(
+        return Err(UsageError(
             "No terminal to confirm on; pass --yes, or --dry-run to see what would be erased"
                 .to_owned(),
         )
@@ -30,8 +30,8 @@ pub async fn run(global: &Global, command: &Forget) -> anyhow::Result<()> {
     } else {
         command.subject.clone()
     };
-    let api = door(global).await?;
-    if asks && !confirmed(&api, &subject).await? {
+    let api = api(global).await?;
+    if asks && !ask_to_confirm(&api, &subject).await? {
         bail!("not confirmed; nothing was erased");
     }
     // The file is created before anything is erased: the answer to the erasure is the only one that
@@ -70,7 +70,7 @@ pub async fn run(global: &Global, command: &Forget) -> anyhow::Result<()> {
 }
 
 /// Shows what would be erased, and asks whether to erase it.
-async fn confirmed(api: &Arc<dyn Door>, subject: &str) -> anyhow::Result<bool> {
+async fn ask_to_confirm(api: &Arc<dyn MemoryApi>, subject: &str) -> anyhow::Result<bool> {
     let planned = api
         .forget(ForgetRequest {
             subject: subject.to_owned(),
@@ -113,13 +113,13 @@ fn remove_file(path: Option<&Path>) {
     }
 }
 
-fn write_report(file: &mut std::fs::File, report: &Report) -> anyhow::Result<()> {
+fn write_report(file: &mut std::fs::File, report: &ReportMap) -> anyhow::Result<()> {
     writeln!(file, "{}", serde_json::to_string_pretty(report)?)?;
     file.sync_all()?;
     Ok(())
 }
 
-fn text(report: &Report, name: &str) -> String {
+fn text(report: &ReportMap, name: &str) -> String {
     report
         .get(name)
         .and_then(Value::as_str)
@@ -172,23 +172,25 @@ fn show(answer: &ForgetAnswer, verb: &str) {
     );
 }
 
-pub async fn erasure(global: &Global, command: &Erasure) -> anyhow::Result<()> {
+pub async fn erasure(global: &GlobalArgs, command: &ErasureCommand) -> anyhow::Result<()> {
     match command {
-        Erasure::List => list(global).await,
-        Erasure::Show { id } => {
-            let report = door(global).await?.erasure(id).await?;
+        ErasureCommand::List => list(global).await,
+        ErasureCommand::Show { id } => {
+            let report = api(global).await?.erasure(id).await?;
             if global.json {
                 return output::json(&report);
             }
             println!("{}", serde_json::to_string_pretty(&report)?);
             Ok(())
         }
-        Erasure::Verify { file, public_key } => verify(global, file, public_key.as_deref()).await,
+        ErasureCommand::Verify { file, public_key } => {
+            verify(global, file, public_key.as_deref()).await
+        }
     }
 }
 
-async fn list(global: &Global) -> anyhow::Result<()> {
-    let api = door(global).await?;
+async fn list(global: &GlobalArgs) -> anyhow::Result<()> {
+    let api = api(global).await?;
     let mut query = ErasuresQuery {
         limit: Some(0),
         after: None,
@@ -246,7 +248,7 @@ enum Signer {
     Itself(String),
 }
 
-async fn verify(global: &Global, file: &Path, public_key: Option<&str>) -> anyhow::Result<()> {
+async fn verify(global: &GlobalArgs, file: &Path, public_key: Option<&str>) -> anyhow::Result<()> {
     let report = read_report(file)?;
     let signer = match public_key {
         Some(key) => Signer::Given(key.to_owned()),
@@ -255,10 +257,10 @@ async fn verify(global: &Global, file: &Path, public_key: Option<&str>) -> anyho
                 limit: Some(1),
                 after: None,
             };
-            Signer::Host(door(global).await?.erasures(query).await?.public_key)
+            Signer::Host(api(global).await?.erasures(query).await?.public_key)
         }
         None => Signer::Itself(
-            forget::key_of(&report)
+            forget::embedded_public_key(&report)
                 .context("the report is not signed")?
                 .to_owned(),
         ),
@@ -268,7 +270,7 @@ async fn verify(global: &Global, file: &Path, public_key: Option<&str>) -> anyho
         Signer::Host(key) => (key, "this host's key"),
         Signer::Itself(key) => (key, "the key in the report itself"),
     };
-    if !forget::verify(&report, key) {
+    if !forget::verify_report(&report, key) {
         bail!("invalid signature: the report is not what was signed with {whose}");
     }
     if global.json {
@@ -288,7 +290,7 @@ async fn verify(global: &Global, file: &Path, public_key: Option<&str>) -> anyho
     Ok(())
 }
 
-fn read_report(file: &Path) -> anyhow::Result<Report> {
+fn read_report(file: &Path) -> anyhow::Result<ReportMap> {
     let text = if file == Path::new("-") {
         std::io::read_to_string(std::io::stdin()).context("standard input is not UTF-8 text")?
     } else {

@@ -1,18 +1,18 @@
 //! `remem heartbeat`: lists, sets and removes heartbeats, the regular checks of a memory.
 
-use super::door;
-use crate::cli::{Global, Heartbeat};
-use crate::output::{self, WrongUsage, preview};
+use super::api;
+use crate::cli::{GlobalArgs, HeartbeatCommand};
+use crate::output::{self, UsageError, preview};
 use remem_wire::heartbeat::{HeartbeatDoc, HeartbeatList, HeartbeatPut};
 
-pub async fn run(global: &Global, command: &Heartbeat) -> anyhow::Result<()> {
-    let api = door(global).await?;
+pub async fn run(global: &GlobalArgs, command: &HeartbeatCommand) -> anyhow::Result<()> {
+    let api = api(global).await?;
     match command {
-        Heartbeat::List => show(global, api.heartbeats().await?),
-        Heartbeat::Set(set) => {
+        HeartbeatCommand::List => show(global, api.heartbeats().await?),
+        HeartbeatCommand::Set(set) => {
             let seconds = set.every.ms().and_then(|ms| u32::try_from(ms / 1_000).ok());
             let every_seconds = seconds.ok_or_else(|| {
-                WrongUsage("--every is too long; heartbeats take hours or days".to_owned())
+                UsageError("--every is too long; heartbeats take hours or days".to_owned())
             })?;
             let memory_ref = set.memory_ref.clone();
             let key = set.statement.join(" ");
@@ -35,7 +35,7 @@ pub async fn run(global: &Global, command: &Heartbeat) -> anyhow::Result<()> {
                 },
             )
         }
-        Heartbeat::Remove { id } => {
+        HeartbeatCommand::Remove { id } => {
             api.remove_heartbeat(id).await?;
             if !global.json {
                 println!("removed");
@@ -45,7 +45,7 @@ pub async fn run(global: &Global, command: &Heartbeat) -> anyhow::Result<()> {
     }
 }
 
-fn show(global: &Global, list: HeartbeatList) -> anyhow::Result<()> {
+fn show(global: &GlobalArgs, list: HeartbeatList) -> anyhow::Result<()> {
     if global.json {
         return output::json(&list);
     }

@@ -2,15 +2,15 @@
 //! entries keep their ids, ids that are taken are skipped, and lines without an id get one that is
 //! derived from their position and text.
 
-use super::door;
-use crate::cli::{Global, Import};
+use super::api;
+use crate::cli::{GlobalArgs, Import};
 use crate::hints::{self, BOM};
-use crate::output::{self, LeftOut};
+use crate::output::{self, IncompleteResult};
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use remem_core::{objects, sabotage};
+use remem_core::{sabotage, strict_json};
 use remem_engine::ports::{Clock, SystemClock};
-use remem_server::Door;
+use remem_server::MemoryApi;
 use remem_wire::memory::ImportRequest;
 use remem_wire::time::Instant;
 use remem_wire::workshop::{SourceName, TierName, TypologyName};
@@ -30,7 +30,7 @@ const BATCH_BYTES: usize = 2 * 1024 * 1024;
 /// One line of an import: an exported entry, or as little as `{"content": …}`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Line {
+struct ImportLine {
     memory_ref: Option<String>,
     id: Option<String>,
     content: String,
@@ -58,7 +58,7 @@ struct Line {
 
 /// Counts of lines by their outcome.
 #[derive(Default, Serialize)]
-struct Counts {
+struct ImportCounts {
     lines: u64,
     imported: u64,
     skipped: u64,
@@ -78,31 +78,31 @@ fn is_zero(count: &u64) -> bool {
 }
 
 /// Entries of one memory that are sent together, each with the number of its line.
-struct Batch {
+struct ImportBatch {
     memory_ref: String,
     bytes: usize,
     entries: Vec<(u64, ImportEntry)>,
 }
 
 struct Importer<'a> {
-    api: Arc<dyn Door>,
+    api: Arc<dyn MemoryApi>,
     import: &'a Import,
-    counts: Counts,
-    batch: Batch,
+    counts: ImportCounts,
+    batch: ImportBatch,
 }
 
-pub async fn run(global: &Global, import: &Import) -> anyhow::Result<()> {
-    let (reader, size) = open(&import.file)?;
-    let progress = bar(size);
-    let batch = Batch {
+pub async fn run(global: &GlobalArgs, import: &Import) -> anyhow::Result<()> {
+    let (reader, size) = open_input(&import.file)?;
+    let progress = progress_bar(size);
+    let batch = ImportBatch {
         memory_ref: String::new(),
         bytes: 0,
         entries: Vec::new(),
     };
     let mut importer = Importer {
-        api: door(global).await?,
+        api: api(global).await?,
         import,
-        counts: Counts::default(),
+        counts: ImportCounts::default(),
         batch,
     };
     let result = importer.run(progress.wrap_read(reader)).await;
@@ -133,7 +133,7 @@ pub async fn run(global: &Global, import: &Import) -> anyhow::Result<()> {
         left_out > 0,
         false
     ) {
-        return Err(LeftOut(
+        return Err(IncompleteResult(
             "entries of sessions and chat threads were skipped, or questions of entries were left out",
         )
         .into());
@@ -141,7 +141,7 @@ pub async fn run(global: &Global, import: &Import) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub fn open(file: &Path) -> anyhow::Result<(Box<dyn Read>, Option<u64>)> {
+pub fn open_input(file: &Path) -> anyhow::Result<(Box<dyn Read>, Option<u64>)> {
     if file == Path::new("-") {
         return Ok((Box::new(std::io::stdin()), None));
     }
@@ -150,7 +150,7 @@ pub fn open(file: &Path) -> anyhow::Result<(Box<dyn Read>, Option<u64>)> {
     Ok((Box::new(opened), size))
 }
 
-pub fn bar(size: Option<u64>) -> ProgressBar {
+pub fn progress_bar(size: Option<u64>) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -179,13 +179,13 @@ impl Importer<'_> {
                 continue;
             }
             self.counts.lines += 1;
-            self.line(number as u64 + 1, line).await?;
+            self.import_line(number as u64 + 1, line).await?;
         }
         self.flush().await
     }
 
-    async fn line(&mut self, number: u64, text: &str) -> anyhow::Result<()> {
-        let line: Line = match objects::from_slice(text.as_bytes()) {
+    async fn import_line(&mut self, number: u64, text: &str) -> anyhow::Result<()> {
+        let line: ImportLine = match strict_json::from_slice(text.as_bytes()) {
             Ok(line) => line,
             Err(error) => return self.refuse(number, &hints::json_line(&error.source)),
         };
@@ -242,14 +242,14 @@ impl Importer<'_> {
             entries: entries.iter().map(|(_, entry)| entry.clone()).collect(),
         };
         match self.send(request).await {
-            Err(failure) if is_invalid(&failure) => self.one_by_one(entries).await,
+            Err(failure) if is_invalid(&failure) => self.send_one_by_one(entries).await,
             other => Ok(other?),
         }
     }
 
     /// Sends the entries of a refused batch one by one: the server refuses a batch as a whole, and
     /// only the bad line is to be left out.
-    async fn one_by_one(&mut self, entries: Vec<(u64, ImportEntry)>) -> anyhow::Result<()> {
+    async fn send_one_by_one(&mut self, entries: Vec<(u64, ImportEntry)>) -> anyhow::Result<()> {
         for (number, entry) in entries {
             match self
                 .send(ImportRequest {

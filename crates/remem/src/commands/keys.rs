@@ -1,9 +1,9 @@
 //! `remem key`: creates, lists, lowers and revokes API keys. It opens the store itself, or a server
 //! with --url.
 
-use super::own_door;
-use crate::cli::{Global, Key, KeyCreate};
-use crate::output::{self, WrongUsage};
+use super::admin_api;
+use crate::cli::{GlobalArgs, Key, KeyCreate};
+use crate::output::{self, UsageError};
 use crate::{config, host};
 use remem_core::{Permission, ShapePolicy, TenantId, permission, sabotage};
 use remem_engine::ports::{Clock, SystemClock};
@@ -11,21 +11,21 @@ use remem_wire::admin::{KeyChange, KeyInfo, KeyList, TenantQuery};
 use remem_wire::time::Instant;
 use remem_wire::workshop::SourceName;
 
-pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, command: &Key) -> anyhow::Result<()> {
     // The request itself names the tenant, and a server refuses a tenant that the key may not
     // administer, so the check of the key's own tenant is skipped below.
     let tenant = match (&global.url, command) {
         (Some(_), Key::List | Key::Trust { .. } | Key::Revoke { .. }) => global.tenant.clone(),
         _ => Some(global.local_tenant().to_owned()),
     };
-    let unchecked = Global {
+    let unchecked = GlobalArgs {
         tenant: global.tenant.clone().filter(|_| global.url.is_none()),
         ..global.clone()
     };
     match command {
         Key::Create(wanted) => create(global, &unchecked, tenant, wanted).await?,
         Key::List => {
-            let list = own_door(&unchecked)
+            let list = admin_api(&unchecked)
                 .await?
                 .keys(TenantQuery { tenant })
                 .await?;
@@ -36,7 +36,7 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
         }
         Key::Trust { id, trust } => {
             let change = KeyChange { trust: *trust };
-            let changed = own_door(&unchecked)
+            let changed = admin_api(&unchecked)
                 .await?
                 .change_key(TenantQuery { tenant }, id, change)
                 .await?;
@@ -46,7 +46,7 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
             println!("{id} may claim {} at most", changed.trust.as_str());
         }
         Key::Revoke { id, yes } => {
-            let door = own_door(&unchecked).await?;
+            let door = admin_api(&unchecked).await?;
             let query = TenantQuery { tenant };
             let is_last = is_last_manager(&door.keys(query.clone()).await?, id);
             if sabotage!(
@@ -54,7 +54,7 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
                 is_last && !yes,
                 false
             ) {
-                return Err(WrongUsage(format!(
+                return Err(UsageError(format!(
                     "{id} is the last key of its tenant that can manage keys; pass --yes to revoke it. \
                      `remem key create` on the host itself makes another"
                 ))
@@ -71,8 +71,8 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
 }
 
 async fn create(
-    global: &Global,
-    unchecked: &Global,
+    global: &GlobalArgs,
+    unchecked: &GlobalArgs,
     tenant: Option<String>,
     wanted: &KeyCreate,
 ) -> anyhow::Result<()> {
@@ -88,7 +88,7 @@ async fn create(
         principal: wanted.principal.clone(),
         trust: wanted.trust,
     };
-    let created = own_door(unchecked).await?.create_key(request).await?;
+    let created = admin_api(unchecked).await?.create_key(request).await?;
     if global.json {
         return output::json(&created);
     }
@@ -133,7 +133,7 @@ fn show(list: &KeyList) {
             k.principal.clone(),
             k.label.clone(),
             k.scopes.join(","),
-            trust_of(k.trust, k.trust_unset),
+            trust_cell(k.trust, k.trust_unset),
             created,
             expires,
             revoked,
@@ -161,14 +161,14 @@ fn show(list: &KeyList) {
 }
 
 /// Renders the highest trust that a key may vouch for.
-pub fn trust_of(trust: SourceName, unset: bool) -> String {
+pub fn trust_cell(trust: SourceName, unset: bool) -> String {
     let mark = if unset { " (unset)" } else { "" };
     format!("{}{mark}", trust.as_str())
 }
 
 /// The scopes of a role; none for one that is not known, which the command line refuses.
 fn scopes_of(role: &str) -> Vec<String> {
-    let permissions = permission::role(role).unwrap_or_default();
+    let permissions = permission::role_permissions(role).unwrap_or_default();
     permissions
         .iter()
         .map(|permission| permission.as_str().to_owned())
@@ -177,14 +177,14 @@ fn scopes_of(role: &str) -> Vec<String> {
 
 /// Creates the tenant of a new key if the store is opened directly and the tenant does not exist. A
 /// server creates it itself, if the caller may.
-async fn create_tenant(global: &Global) -> anyhow::Result<()> {
+async fn create_tenant(global: &GlobalArgs) -> anyhow::Result<()> {
     if global.url.is_some() {
         return Ok(());
     }
     let Some(tenant) = TenantId::parse(global.local_tenant()) else {
         return Ok(());
     };
-    let engine = host::engine(&config::load(global, None)?).await?;
+    let engine = host::open_engine(&config::load(global, None)?).await?;
     if engine.local_caller(&tenant).await.is_err() {
         engine
             .ensure_tenant(tenant.clone(), ShapePolicy::default())

@@ -1,13 +1,13 @@
 //! `remem lineage` and `remem archive`: the sources and derivatives of an entry, and the archives
 //! of distillations.
 
-use super::door;
-use crate::cli::{Archive, Global, OneEntry};
+use super::api;
+use crate::cli::{ArchiveCommand, GlobalArgs, OneEntry};
 use crate::output::{self, preview};
 use std::io::Write;
 
-pub async fn run(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
-    let lineage = door(global)
+pub async fn run(global: &GlobalArgs, target: &OneEntry) -> anyhow::Result<()> {
+    let lineage = api(global)
         .await?
         .lineage(&target.memory_ref, &target.id)
         .await?;
@@ -47,10 +47,10 @@ pub async fn run(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub async fn archive(global: &Global, command: &Archive) -> anyhow::Result<()> {
-    let api = door(global).await?;
+pub async fn archive(global: &GlobalArgs, command: &ArchiveCommand) -> anyhow::Result<()> {
+    let api = api(global).await?;
     match command {
-        Archive::List { memory_ref } => {
+        ArchiveCommand::List { memory_ref } => {
             let list = api.archives(memory_ref).await?.archives;
             if global.json {
                 return list.iter().try_for_each(output::json);
@@ -72,7 +72,7 @@ pub async fn archive(global: &Global, command: &Archive) -> anyhow::Result<()> {
                 "no archives",
             );
         }
-        Archive::Get { memory_ref, sha256 } => {
+        ArchiveCommand::Get { memory_ref, sha256 } => {
             // Not one byte is added: the digest names exactly these bytes.
             std::io::stdout().write_all(api.archive(memory_ref, sha256).await?.as_bytes())?;
         }

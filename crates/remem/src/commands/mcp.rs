@@ -5,24 +5,24 @@
 //! them. Leases ensure that several processes on one folder, a server among them, do not run the
 //! same pass twice.
 
-use super::remote;
-use crate::cli::{Global, Mcp};
+use super::remote_api;
+use crate::cli::{GlobalArgs, Mcp};
 use crate::{config, host};
 use remem_core::{Trust, sabotage};
 use remem_engine::runner;
-use remem_server::{Door, EngineDoor};
+use remem_server::{LocalApi, MemoryApi};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-pub async fn run(global: &Global, mcp: &Mcp) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, mcp: &Mcp) -> anyhow::Result<()> {
     let config = config::load(global, None)?;
     if global.url.is_some() {
-        return converse(remote(global, &config).await?).await;
+        return serve_stdio(remote_api(global, &config).await?).await;
     }
     let most = Trust::from(mcp.trust);
-    let api = host::local_door(&config, global.local_tenant()).await?;
-    let api = EngineDoor {
-        caller: api.caller.capped(most),
+    let api = host::local_api(&config, global.local_tenant()).await?;
+    let api = LocalApi {
+        caller: api.caller.with_trust_max(most),
         ..api
     };
     let (stop, stopping) = watch::channel(false);
@@ -31,7 +31,7 @@ pub async fn run(global: &Global, mcp: &Mcp) -> anyhow::Result<()> {
         runner::start(&api.engine, &stopping),
         Vec::new()
     );
-    let result = converse(Arc::new(api)).await;
+    let result = serve_stdio(Arc::new(api)).await;
     stop.send_replace(true);
     for pass in passes {
         let _ = pass.await;
@@ -40,7 +40,7 @@ pub async fn run(global: &Global, mcp: &Mcp) -> anyhow::Result<()> {
 }
 
 /// Serves MCP until the client ends the session.
-async fn converse(api: Arc<dyn Door>) -> anyhow::Result<()> {
+async fn serve_stdio(api: Arc<dyn MemoryApi>) -> anyhow::Result<()> {
     remem_server::mcp::stdio(api)
         .await
         .map_err(|error| anyhow::anyhow!("the MCP session failed: {error}"))

@@ -1,20 +1,22 @@
 //! `remem migrate`: prepares a PostgreSQL database, or brings its schema up to date. It prints the
 //! URL that `serve` should use.
 
-use crate::cli::Global;
+use crate::cli::GlobalArgs;
 use crate::{config, host, output};
 use anyhow::Context;
-use remem_store_sql::postgres::{Filling, Migrated, Target, fill_hashes, migrate};
+use remem_store_sql::postgres::{
+    BackfillProgress, MigrationReport, PostgresTarget, backfill_hashes, migrate,
+};
 use serde_json::json;
 
-pub async fn run(global: &Global) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs) -> anyhow::Result<()> {
     let config = config::load(global, None)?;
     let url = config.storage.database.ok_or_else(|| {
         let text = "no database; pass --database postgres://USER:PASSWORD@HOST/NAME";
-        output::WrongUsage(text.to_owned())
+        output::UsageError(text.to_owned())
     })?;
-    let target = Target::parse(&url)?;
-    let password: String = host::random()?
+    let target = PostgresTarget::parse(&url)?;
+    let password: String = host::random_bytes()?
         .iter()
         .take(16)
         .map(|byte| format!("{byte:02x}"))
@@ -22,7 +24,7 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
     let done = migrate(&target, &password)
         .await
         .context("cannot prepare the database")?;
-    let filled = fill_hashes(&target, &mut report_progress)
+    let filled = backfill_hashes(&target, &mut report_progress)
         .await
         .context("the schema is up to date, but rows have no hashes yet: run this again")?;
     let serve_url = as_user(&url, &done.roles.app, done.app_created.then_some(&password));
@@ -47,13 +49,13 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
 
 /// Reports the progress of hashing rows of an earlier version, page by page. A table without such
 /// rows is not mentioned.
-fn report_progress(filling: &Filling) {
+fn report_progress(filling: &BackfillProgress) {
     if filling.rows > 0 {
         eprintln!("hashes: {} rows, at {}", filling.rows, filling.table);
     }
 }
 
-fn print_summary(done: &Migrated) {
+fn print_summary(done: &MigrationReport) {
     match done.applied[..] {
         [] => eprintln!("the schema is up to date"),
         _ => eprintln!("applied: {}", done.applied.join(", ")),

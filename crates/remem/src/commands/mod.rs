@@ -28,70 +28,70 @@ mod tenants;
 mod whoami;
 mod workshop;
 
-use crate::cli::{self, Cli, Command, Config as ConfigCommand, Global};
+use crate::cli::{self, Config as ConfigCommand, GlobalArgs, RememCli, RememCommand};
 use crate::config::{self, Config};
 use crate::host;
-use crate::http_door::HttpDoor;
+use crate::http_api::HttpApi;
 use crate::output;
 use remem_core::sabotage;
-use remem_server::Door;
+use remem_server::MemoryApi;
 use std::io::Write;
 use std::sync::Arc;
 
 /// Runs the command of a parsed command line.
-pub async fn run(cli: Cli) -> anyhow::Result<()> {
+pub async fn run(cli: RememCli) -> anyhow::Result<()> {
     let global = &cli.global;
     match &cli.command {
-        Command::Serve(serve) => {
+        RememCommand::Serve(serve) => {
             serve::run(&config::load(global, Some(serve))?, serve.enable_test_seams).await
         }
-        Command::Migrate => migrate::run(global).await,
-        Command::Mcp(mcp) => mcp::run(global, mcp).await,
-        Command::Put(put) => entries::put(global, put).await,
-        Command::Get(target) => entries::get(global, target).await,
-        Command::List(list) => entries::list(global, list).await,
-        Command::Search(search) => recall::search(global, search).await,
-        Command::Recall(recall) => recall::recall(global, recall).await,
-        Command::Delete(target) => entries::delete(global, target).await,
-        Command::Forget(forget) => forget::run(global, forget).await,
-        Command::Erasure(erasure) => forget::erasure(global, erasure).await,
-        Command::Lineage(target) => lineage::run(global, target).await,
-        Command::Archive(archive) => lineage::archive(global, archive).await,
-        Command::Commitment(commitment) => commitments::run(global, commitment).await,
-        Command::Heartbeat(heartbeat) => heartbeats::run(global, heartbeat).await,
-        Command::History(question) => workshop::history(global, question).await,
-        Command::Retract(question) => workshop::retract(global, question).await,
-        Command::Session(session) => workshop::session(global, session).await,
-        Command::Link(link) => workshop::link(global, link).await,
-        Command::Audit(target) => workshop::audit(global, target).await,
-        Command::Retention(retention) => workshop::retention(global, retention).await,
-        Command::Rule(rule) => rules::run(global, rule).await,
-        Command::Profile(profile) => workshop::profile(global, profile).await,
-        Command::Stats { memory_ref } => entries::stats(global, memory_ref).await,
-        Command::Memories => entries::memories(global).await,
-        Command::Events(events) => events::run(global, events).await,
-        Command::Whoami => whoami::run(global).await,
-        Command::Key(key) => keys::run(global, key).await,
-        Command::Secret(secret) => secrets::run(global, secret).await,
-        Command::Tenant(tenant) => tenants::run(global, tenant).await,
-        Command::Pass(pass) => passes::run(global, pass).await,
-        Command::Agent(agent) => agents::run(global, agent).await,
-        Command::Proposal(proposal) => proposals::run(global, proposal).await,
-        Command::Automation(automation) => automations::run(global, automation).await,
-        Command::Model(model) => models::run(global, model).await,
-        Command::Import(import) => import::run(global, import).await,
-        Command::Export(export) => export::run(global, export).await,
-        Command::Copy(copy) => copy::run(global, copy).await,
-        Command::Vacuum => passes::vacuum(global).await,
-        Command::Redact(redact) => redact::run(redact),
-        Command::Doctor => doctor::run(global).await,
-        Command::Config(ConfigCommand::Print) => print_config(global),
-        Command::Completions { shell } => {
+        RememCommand::Migrate => migrate::run(global).await,
+        RememCommand::Mcp(mcp) => mcp::run(global, mcp).await,
+        RememCommand::Put(put) => entries::put(global, put).await,
+        RememCommand::Get(target) => entries::get(global, target).await,
+        RememCommand::List(list) => entries::list(global, list).await,
+        RememCommand::Search(search) => recall::search(global, search).await,
+        RememCommand::Recall(recall) => recall::recall(global, recall).await,
+        RememCommand::Delete(target) => entries::delete(global, target).await,
+        RememCommand::Forget(forget) => forget::run(global, forget).await,
+        RememCommand::Erasure(erasure) => forget::erasure(global, erasure).await,
+        RememCommand::Lineage(target) => lineage::run(global, target).await,
+        RememCommand::Archive(archive) => lineage::archive(global, archive).await,
+        RememCommand::Commitment(commitment) => commitments::run(global, commitment).await,
+        RememCommand::Heartbeat(heartbeat) => heartbeats::run(global, heartbeat).await,
+        RememCommand::History(question) => workshop::history(global, question).await,
+        RememCommand::Retract(question) => workshop::retract(global, question).await,
+        RememCommand::Session(session) => workshop::session(global, session).await,
+        RememCommand::Link(link) => workshop::link(global, link).await,
+        RememCommand::Audit(target) => workshop::audit(global, target).await,
+        RememCommand::Retention(retention) => workshop::retention(global, retention).await,
+        RememCommand::Rule(rule) => rules::run(global, rule).await,
+        RememCommand::Profile(profile) => workshop::profile(global, profile).await,
+        RememCommand::Stats { memory_ref } => entries::stats(global, memory_ref).await,
+        RememCommand::Memories => entries::memories(global).await,
+        RememCommand::Events(events) => events::run(global, events).await,
+        RememCommand::Whoami => whoami::run(global).await,
+        RememCommand::Key(key) => keys::run(global, key).await,
+        RememCommand::Secret(secret) => secrets::run(global, secret).await,
+        RememCommand::Tenant(tenant) => tenants::run(global, tenant).await,
+        RememCommand::Pass(pass) => passes::run(global, pass).await,
+        RememCommand::Agent(agent) => agents::run(global, agent).await,
+        RememCommand::Proposal(proposal) => proposals::run(global, proposal).await,
+        RememCommand::Automation(automation) => automations::run(global, automation).await,
+        RememCommand::Model(model) => models::run(global, model).await,
+        RememCommand::Import(import) => import::run(global, import).await,
+        RememCommand::Export(export) => export::run(global, export).await,
+        RememCommand::Copy(copy) => copy::run(global, copy).await,
+        RememCommand::Vacuum => passes::vacuum(global).await,
+        RememCommand::Redact(redact) => redact::run(redact),
+        RememCommand::Doctor => doctor::run(global).await,
+        RememCommand::Config(ConfigCommand::Print) => print_config(global),
+        RememCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut cli::command(), "remem", &mut script);
             Ok(std::io::stdout().write_all(&script)?)
         }
-        Command::Man(man) => {
+        RememCommand::Man(man) => {
             if let Some(folder) = &man.dir {
                 return cli::write_pages(folder);
             }
@@ -104,7 +104,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
     }
 }
 
-fn print_config(global: &Global) -> anyhow::Result<()> {
+fn print_config(global: &GlobalArgs) -> anyhow::Result<()> {
     let config = config::load(global, None)?.without_passwords();
     if global.json {
         return output::json(&config);
@@ -114,43 +114,46 @@ fn print_config(global: &Global) -> anyhow::Result<()> {
 }
 
 /// Opens the memory API for everyday commands: a server's, unless `--local` is given.
-async fn door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
+async fn api(global: &GlobalArgs) -> anyhow::Result<Arc<dyn MemoryApi>> {
     let config = config::load(global, None)?;
     if global.local {
         return Ok(Arc::new(
-            host::local_door(&config, global.local_tenant()).await?,
+            host::local_api(&config, global.local_tenant()).await?,
         ));
     }
-    remote(global, &config).await
+    remote_api(global, &config).await
 }
 
 /// Opens the memory API for commands that administer the host or provide memory to another program:
 /// that of an engine on the configured store, unless a URL is given.
-async fn own_door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
+async fn admin_api(global: &GlobalArgs) -> anyhow::Result<Arc<dyn MemoryApi>> {
     let config = config::load(global, None)?;
     match &global.url {
-        Some(_) => remote(global, &config).await,
+        Some(_) => remote_api(global, &config).await,
         None => Ok(Arc::new(
-            host::local_door(&config, global.local_tenant()).await?,
+            host::local_api(&config, global.local_tenant()).await?,
         )),
     }
 }
 
 /// Opens the memory API of a server, and fails if its key is not of the tenant that was named: the
 /// key alone decides which tenant a server acts in.
-async fn remote(global: &Global, config: &Config) -> anyhow::Result<Arc<dyn Door>> {
-    let api = any_remote(global, config)?;
+async fn remote_api(global: &GlobalArgs, config: &Config) -> anyhow::Result<Arc<dyn MemoryApi>> {
+    let api = remote_api_of_any_tenant(global, config)?;
     if let Some(named) = &global.tenant {
         let actual = api.whoami().await?.tenant;
         if sabotage!("a-wrong-tenant-is-passed-over", actual != *named, false) {
-            return Err(output::WrongTenant.into());
+            return Err(output::TenantMismatch.into());
         }
     }
     Ok(api)
 }
 
 /// Opens the memory API of a server, whatever the tenant of its key is.
-fn any_remote(global: &Global, config: &Config) -> anyhow::Result<Arc<dyn Door>> {
+fn remote_api_of_any_tenant(
+    global: &GlobalArgs,
+    config: &Config,
+) -> anyhow::Result<Arc<dyn MemoryApi>> {
     let url = global
         .url
         .clone()
@@ -160,8 +163,8 @@ fn any_remote(global: &Global, config: &Config) -> anyhow::Result<Arc<dyn Door>>
         Some(key) => key.clone(),
         None => match std::fs::read_to_string(&file) {
             Ok(text) => text.trim().to_owned(),
-            Err(_) => return Err(output::NoKey(file).into()),
+            Err(_) => return Err(output::MissingKey(file).into()),
         },
     };
-    Ok(Arc::new(HttpDoor::new(&url, key)?))
+    Ok(Arc::new(HttpApi::new(&url, key)?))
 }

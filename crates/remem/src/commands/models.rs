@@ -1,9 +1,9 @@
 //! `remem model`: installs, lists and checks embedding models. The catalogue of models and their
 //! files on disk are in `embedder/`.
 
-use crate::cli::{Global, Model, ModelInstall};
+use crate::cli::{GlobalArgs, ModelCommand, ModelInstallArgs};
 use crate::config::{self, Config};
-use crate::embedder::catalogue::{OFFERS, Offer};
+use crate::embedder::catalogue::{ModelOffer, OFFERS};
 use crate::embedder::{self, install};
 use crate::output;
 use anyhow::ensure;
@@ -13,21 +13,25 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 /// Runs a subcommand of `remem model`.
-pub async fn run(global: &Global, model: &Model) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, model: &ModelCommand) -> anyhow::Result<()> {
     let config = config::load(global, None)?;
     match model {
-        Model::Install(wanted) => add(global, &config, wanted).await,
-        Model::List => list(global, &config),
-        Model::Verify { name } => verify(global, &config, name.as_deref()),
+        ModelCommand::Install(wanted) => install_model(global, &config, wanted).await,
+        ModelCommand::List => list(global, &config),
+        ModelCommand::Verify { name } => verify(global, &config, name.as_deref()),
     }
 }
 
-async fn add(global: &Global, config: &Config, wanted: &ModelInstall) -> anyhow::Result<()> {
-    let offer = embedder::find(&wanted.name)?;
+async fn install_model(
+    global: &GlobalArgs,
+    config: &Config,
+    wanted: &ModelInstallArgs,
+) -> anyhow::Result<()> {
+    let offer = embedder::find_offer(&wanted.name)?;
     let data_dir = &config.storage.data_dir;
-    let fresh = wanted.force || !install::check(data_dir, offer).is_empty();
+    let fresh = wanted.force || !install::find_flaws(data_dir, offer).is_empty();
     let folder = if fresh {
-        let bar = bar(global);
+        let bar = progress_bar(global);
         let done = install::install(data_dir, offer, &wanted.from, &|step| {
             bar.set_message(step.to_owned())
         })
@@ -35,7 +39,7 @@ async fn add(global: &Global, config: &Config, wanted: &ModelInstall) -> anyhow:
         bar.finish_and_clear();
         done?
     } else {
-        install::folder(data_dir, offer)
+        install::model_folder(data_dir, offer)
     };
     if global.json {
         return output::json(
@@ -54,7 +58,7 @@ async fn add(global: &Global, config: &Config, wanted: &ModelInstall) -> anyhow:
     Ok(())
 }
 
-fn bar(global: &Global) -> ProgressBar {
+fn progress_bar(global: &GlobalArgs) -> ProgressBar {
     if global.json || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -63,7 +67,7 @@ fn bar(global: &Global) -> ProgressBar {
     bar
 }
 
-fn list(global: &Global, config: &Config) -> anyhow::Result<()> {
+fn list(global: &GlobalArgs, config: &Config) -> anyhow::Result<()> {
     let data_dir = &config.storage.data_dir;
     let state = |offer| {
         (
@@ -74,7 +78,7 @@ fn list(global: &Global, config: &Config) -> anyhow::Result<()> {
     if global.json {
         let models = OFFERS.iter().map(|offer| {
             let (installed, usage) = state(offer);
-            let packages = offer.parts().map(|part| format!("{}=={}", part.package.0, part.package.1));
+            let packages = offer.files().map(|part| format!("{}=={}", part.package.0, part.package.1));
             json!({
                 "name": offer.name, "installed": installed, "dimensions": offer.dimensions, "bytes": offer.bytes(),
                 "licence": offer.licence, "usedAs": usage, "packages": packages,
@@ -113,11 +117,11 @@ fn list(global: &Global, config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn verify(global: &Global, config: &Config, name: Option<&str>) -> anyhow::Result<()> {
+fn verify(global: &GlobalArgs, config: &Config, name: Option<&str>) -> anyhow::Result<()> {
     let data_dir = &config.storage.data_dir;
-    let exists = |offer: &&Offer| install::folder(data_dir, offer).exists();
-    let offers: Vec<&'static Offer> = match name {
-        Some(name) => vec![embedder::find(name)?],
+    let exists = |offer: &&ModelOffer| install::model_folder(data_dir, offer).exists();
+    let offers: Vec<&'static ModelOffer> = match name {
+        Some(name) => vec![embedder::find_offer(name)?],
         None => OFFERS.iter().filter(exists).collect(),
     };
     ensure!(
@@ -134,7 +138,7 @@ fn verify(global: &Global, config: &Config, name: Option<&str>) -> anyhow::Resul
             offer.name,
             offer.command()
         );
-        let flaws = install::check(data_dir, offer);
+        let flaws = install::find_flaws(data_dir, offer);
         wrong += flaws.len();
         let files: Vec<_> = flaws
             .iter()

@@ -3,27 +3,27 @@
 mod follow;
 mod schedule;
 
-use super::door;
-use crate::cli::{Global, Pass, PassRun as Run};
-use crate::output::{self, WrongUsage};
+use super::api;
+use crate::cli::{GlobalArgs, PassCommand, PassRunArgs as Run};
+use crate::output::{self, UsageError};
 use anyhow::bail;
-use follow::Opened;
+use follow::OpenedApi;
 use indicatif::ProgressBar;
-use remem_server::Door;
+use remem_server::MemoryApi;
 use remem_wire::pass::{JobDoc, JobsQuery, PassAnswer, PassInfo, PassRan, PassRun};
 use remem_wire::recall::EmbeddingStatus;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub async fn run(global: &Global, command: &Pass) -> anyhow::Result<()> {
-    let opened = Opened::open(global).await?;
+pub async fn run(global: &GlobalArgs, command: &PassCommand) -> anyhow::Result<()> {
+    let opened = OpenedApi::open(global).await?;
     let api = &opened.api;
     match command {
-        Pass::List => list(global, api).await,
-        Pass::Status { pass } => status(global, api, pass.as_deref()).await,
-        Pass::Run(run) => run_one(global, &opened, run).await,
-        Pass::Jobs { pass, state, limit } => {
+        PassCommand::List => list(global, api).await,
+        PassCommand::Status { pass } => status(global, api, pass.as_deref()).await,
+        PassCommand::Run(run) => run_one(global, &opened, run).await,
+        PassCommand::Jobs { pass, state, limit } => {
             let query = JobsQuery {
                 pass: pass.clone(),
                 state: state.clone(),
@@ -47,7 +47,7 @@ pub async fn run(global: &Global, command: &Pass) -> anyhow::Result<()> {
             output::table(&heading, list.jobs.iter().map(job_row).collect(), "no jobs");
             Ok(())
         }
-        Pass::Cancel { job } => {
+        PassCommand::Cancel { job } => {
             let job = api.cancel_job(job).await?;
             if global.json {
                 return output::json(&job);
@@ -63,11 +63,11 @@ pub async fn run(global: &Global, command: &Pass) -> anyhow::Result<()> {
             );
             Ok(())
         }
-        Pass::Schedule(command) => schedule::run(global, api, command).await,
+        PassCommand::Schedule(command) => schedule::run(global, api, command).await,
     }
 }
 
-async fn list(global: &Global, api: &Arc<dyn Door>) -> anyhow::Result<()> {
+async fn list(global: &GlobalArgs, api: &Arc<dyn MemoryApi>) -> anyhow::Result<()> {
     let list = api.passes().await?;
     if global.json {
         return output::json(&list);
@@ -95,7 +95,11 @@ async fn list(global: &Global, api: &Arc<dyn Door>) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn status(global: &Global, api: &Arc<dyn Door>, only: Option<&str>) -> anyhow::Result<()> {
+async fn status(
+    global: &GlobalArgs,
+    api: &Arc<dyn MemoryApi>,
+    only: Option<&str>,
+) -> anyhow::Result<()> {
     let mut list = api.passes().await?;
     list.passes
         .retain(|pass| only.is_none_or(|only| pass.name == only));
@@ -218,7 +222,7 @@ fn job_row(job: &JobDoc) -> Vec<String> {
     ]
 }
 
-async fn run_one(global: &Global, opened: &Opened, run: &Run) -> anyhow::Result<()> {
+async fn run_one(global: &GlobalArgs, opened: &OpenedApi, run: &Run) -> anyhow::Result<()> {
     let known = opened
         .api
         .passes()
@@ -228,7 +232,7 @@ async fn run_one(global: &Global, opened: &Opened, run: &Run) -> anyhow::Result<
         .find(|pass| pass.name == run.name);
     let over_memory = known.is_some_and(|pass| pass.over == "memory");
     if over_memory && run.scope.is_none() && !run.all {
-        return Err(WrongUsage(format!(
+        return Err(UsageError(format!(
             "the pass {} runs over memories; name one with --scope, or pass --all",
             run.name
         ))
@@ -238,20 +242,20 @@ async fn run_one(global: &Global, opened: &Opened, run: &Run) -> anyhow::Result<
         dry_run: run.dry_run,
         compact: false,
         memory_ref: run.scope.clone(),
-        options: options(&run.options)?,
+        options: parse_options(&run.options)?,
     };
     if over_memory && !run.dry_run {
-        return follow::start(global, opened, &run.name, wanted, !run.no_wait).await;
+        return follow::start_job(global, opened, &run.name, wanted, !run.no_wait).await;
     }
-    repeat(global, &opened.api, &run.name, wanted).await
+    run_to_end(global, &opened.api, &run.name, wanted).await
 }
 
 /// Parses options of the form `name=value`. A value that reads as a number or a boolean is one.
-fn options(given: &[String]) -> anyhow::Result<Map<String, Value>> {
+fn parse_options(given: &[String]) -> anyhow::Result<Map<String, Value>> {
     let pair = |text: &String| {
         let (name, value) = text
             .split_once('=')
-            .ok_or_else(|| WrongUsage(format!("--option '{text}' is not NAME=VALUE")))?;
+            .ok_or_else(|| UsageError(format!("--option '{text}' is not NAME=VALUE")))?;
         let parsed = serde_json::from_str(value)
             .ok()
             .filter(|value: &Value| value.is_number() || value.is_boolean());
@@ -263,9 +267,9 @@ fn options(given: &[String]) -> anyhow::Result<Map<String, Value>> {
     given.iter().map(pair).collect()
 }
 
-pub async fn vacuum(global: &Global) -> anyhow::Result<()> {
-    let api = door(global).await?;
-    repeat(
+pub async fn vacuum(global: &GlobalArgs) -> anyhow::Result<()> {
+    let api = api(global).await?;
+    run_to_end(
         global,
         &api,
         "purge",
@@ -279,9 +283,9 @@ pub async fn vacuum(global: &Global) -> anyhow::Result<()> {
 
 /// Runs a pass until it has no more work: each activation is bounded, but a person who runs a pass
 /// by hand wants all of it done.
-async fn repeat(
-    global: &Global,
-    api: &Arc<dyn Door>,
+async fn run_to_end(
+    global: &GlobalArgs,
+    api: &Arc<dyn MemoryApi>,
     name: &str,
     run: PassRun,
 ) -> anyhow::Result<()> {

@@ -1,11 +1,11 @@
 //! `remem proposal`: lists, shows, submits and revises proposals, and decides about them.
 
-use super::door;
-use crate::cli::{Global, Proposal as Command};
+use super::api;
+use crate::cli::{GlobalArgs, ProposalCommand as Command};
 use crate::hints;
 use crate::output;
 use anyhow::Context;
-use remem_server::{Decided, Door};
+use remem_server::{DecisionOutcome, MemoryApi};
 use remem_wire::proposal::{
     Proposal, ProposalDecision, ProposalGate, ProposalOverride, ProposalPatch, ProposalRevision,
     ProposalSubmit, ProposalsQuery,
@@ -13,8 +13,8 @@ use remem_wire::proposal::{
 use serde_json::{Map, Value};
 use std::path::Path;
 
-pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
-    let api = door(global).await?;
+pub async fn run(global: &GlobalArgs, command: &Command) -> anyhow::Result<()> {
+    let api = api(global).await?;
     match command {
         Command::List { state, kind, limit } => {
             let query = ProposalsQuery {
@@ -39,7 +39,7 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
                 kind,
                 title,
                 rationale,
-                artifact: object(file)?,
+                artifact: read_object(file)?,
                 source_run_ids: Vec::new(),
             };
             print_result(
@@ -55,7 +55,7 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
             rationale,
             digest,
         } => {
-            let artifact = file.as_deref().map(object).transpose()?;
+            let artifact = file.as_deref().map(read_object).transpose()?;
             let patch = ProposalPatch {
                 title: title.clone(),
                 rationale: rationale.clone(),
@@ -98,7 +98,7 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
 }
 
 /// Reads a JSON object from a file.
-pub(super) fn object(file: &Path) -> anyhow::Result<Map<String, Value>> {
+pub(super) fn read_object(file: &Path) -> anyhow::Result<Map<String, Value>> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     serde_json::from_slice(hints::without_bom(&text)).map_err(|e| {
         anyhow::anyhow!(
@@ -109,7 +109,7 @@ pub(super) fn object(file: &Path) -> anyhow::Result<Map<String, Value>> {
     })
 }
 
-fn print_result(global: &Global, what: &str, proposal: &Proposal) -> anyhow::Result<()> {
+fn print_result(global: &GlobalArgs, what: &str, proposal: &Proposal) -> anyhow::Result<()> {
     if global.json {
         return output::json(proposal);
     }
@@ -120,7 +120,7 @@ fn print_result(global: &Global, what: &str, proposal: &Proposal) -> anyhow::Res
     Ok(())
 }
 
-fn print_decision(global: &Global, decision: &Decided) -> anyhow::Result<()> {
+fn print_decision(global: &GlobalArgs, decision: &DecisionOutcome) -> anyhow::Result<()> {
     if global.json {
         return output::json(&decision.proposal);
     }
@@ -134,7 +134,11 @@ fn print_decision(global: &Global, decision: &Decided) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn list(global: &Global, api: &dyn Door, query: ProposalsQuery) -> anyhow::Result<()> {
+async fn list(
+    global: &GlobalArgs,
+    api: &dyn MemoryApi,
+    query: ProposalsQuery,
+) -> anyhow::Result<()> {
     let list = api.proposals(query).await?;
     if global.json {
         return output::json(&list);
@@ -160,7 +164,7 @@ async fn list(global: &Global, api: &dyn Door, query: ProposalsQuery) -> anyhow:
     Ok(())
 }
 
-async fn show(global: &Global, api: &dyn Door, id: &str) -> anyhow::Result<()> {
+async fn show(global: &GlobalArgs, api: &dyn MemoryApi, id: &str) -> anyhow::Result<()> {
     let proposal = api.proposal(id).await?;
     if global.json {
         return output::json(&proposal);
@@ -230,11 +234,13 @@ fn print_proposal(
     }
     println!(
         "\n{}",
-        output::visible(&serde_json::to_string_pretty(&proposal.artifact).unwrap_or_default())
+        output::escape_controls(
+            &serde_json::to_string_pretty(&proposal.artifact).unwrap_or_default()
+        )
     );
 }
 
-async fn installed(global: &Global, api: &dyn Door) -> anyhow::Result<()> {
+async fn installed(global: &GlobalArgs, api: &dyn MemoryApi) -> anyhow::Result<()> {
     let list = api.installed_artifacts().await?;
     if global.json {
         return output::json(&list);

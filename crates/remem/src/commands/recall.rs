@@ -1,9 +1,9 @@
 //! `remem search` and `remem recall`.
 
-use super::door;
+use super::api;
 use super::entries::row;
-use crate::cli::{Global, Recall, Search};
-use crate::output::{self, visible};
+use crate::cli::{GlobalArgs, RecallArgs, SearchArgs};
+use crate::output::{self, escape_controls};
 use remem_wire::MemoryEntry;
 use remem_wire::memory::{SearchAnswer, SearchHit, SearchRequest};
 use remem_wire::recall::{RecallRequest, ScoreParts};
@@ -13,7 +13,7 @@ const PARTS: [&str; 8] = [
     "WORDS", "MEANING", "MEANT", "CONTEXT", "RECENCY", "TIER", "SUPPORT", "USAGE",
 ];
 
-pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
+pub async fn search(global: &GlobalArgs, search: &SearchArgs) -> anyhow::Result<()> {
     let by = &search.by;
     let which = &search.which;
     let request = SearchRequest {
@@ -36,7 +36,7 @@ pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
         per_source: by.per_source,
         abstain: search.abstain,
     };
-    let answer = door(global)
+    let answer = api(global)
         .await?
         .search(&search.memory_ref, request)
         .await?;
@@ -134,7 +134,7 @@ fn print_summary(answer: &SearchAnswer) {
     }
 }
 
-pub async fn recall(global: &Global, recall: &Recall) -> anyhow::Result<()> {
+pub async fn recall(global: &GlobalArgs, recall: &RecallArgs) -> anyhow::Result<()> {
     let by = &recall.by;
     let which = &recall.which;
     let request = RecallRequest {
@@ -156,14 +156,14 @@ pub async fn recall(global: &Global, recall: &Recall) -> anyhow::Result<()> {
         interaction: which.interaction.clone(),
         session: which.session.clone(),
     };
-    let answer = door(global)
+    let answer = api(global)
         .await?
         .recall(&recall.memory_ref, request)
         .await?;
     if global.json {
         return output::json(&answer);
     }
-    print!("{}", visible(&answer.text));
+    print!("{}", escape_controls(&answer.text));
     let entries = answer.ids.len();
     let probability = answer.probability;
     let entries = output::count(entries as u64, "entry", "entries");

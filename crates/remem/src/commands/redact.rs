@@ -10,10 +10,10 @@ use std::io::{BufRead, BufWriter, Read, Write};
 
 pub fn run(redact: &Redact) -> anyhow::Result<()> {
     if redact.jsonl {
-        return lines();
+        return answer_lines();
     }
     let values = match &redact.secrets_file {
-        Some(file) => host::registered(file)?
+        Some(file) => host::registered_secrets(file)?
             .into_iter()
             .map(|(_, value)| value)
             .collect(),
@@ -34,14 +34,14 @@ pub fn run(redact: &Redact) -> anyhow::Result<()> {
 }
 
 /// Answers each line of standard input: a request to the redactor, as JSON.
-fn lines() -> anyhow::Result<()> {
+fn answer_lines() -> anyhow::Result<()> {
     let mut output = BufWriter::new(std::io::stdout().lock());
     for (number, line) in std::io::stdin().lock().lines().enumerate() {
         let line = line.with_context(|| format!("line {} is not UTF-8 text", number + 1))?;
         if line.trim().is_empty() {
             continue;
         }
-        let answer = jsonl::answer(&line).with_context(|| format!("line {}", number + 1))?;
+        let answer = jsonl::handle_line(&line).with_context(|| format!("line {}", number + 1))?;
         writeln!(output, "{answer}")?;
     }
     Ok(output.flush()?)

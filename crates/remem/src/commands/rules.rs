@@ -1,13 +1,13 @@
 //! `remem rule`: writes, lists, deletes, checks and imports the rules of worlds, canonical texts
 //! that memory may not restate.
 
-use super::door;
-use super::import::{bar, open};
-use crate::cli::{Global, Rule};
+use super::api;
+use super::import::{open_input, progress_bar};
+use crate::cli::{GlobalArgs, RuleCommand};
 use crate::hints::{self, BOM};
 use crate::output::{self, preview};
 use anyhow::{Context, bail};
-use remem_server::Door;
+use remem_server::MemoryApi;
 use remem_wire::workshop::{NamedRule, RuleCheck, RulePut, RulesPut, RulesQuery};
 use serde_json::json;
 use std::io::{BufRead, BufReader};
@@ -19,10 +19,10 @@ const BATCH: usize = 500;
 /// Maximum number of bytes of text in one request; well under the server's limit for a body.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
-pub async fn run(global: &Global, command: &Rule) -> anyhow::Result<()> {
-    let api = door(global).await?;
+pub async fn run(global: &GlobalArgs, command: &RuleCommand) -> anyhow::Result<()> {
+    let api = api(global).await?;
     match command {
-        Rule::Put { world, id, body } => {
+        RuleCommand::Put { world, id, body } => {
             let written = api
                 .put_rule(
                     world,
@@ -38,15 +38,15 @@ pub async fn run(global: &Global, command: &Rule) -> anyhow::Result<()> {
             }
             println!("written  (revision {})", written.revision);
         }
-        Rule::List { world } => return list(global, &api, world).await,
-        Rule::Delete { world, id } => {
+        RuleCommand::List { world } => return list(global, &api, world).await,
+        RuleCommand::Delete { world, id } => {
             let written = api.delete_rule(world, id).await?;
             if global.json {
                 return output::json(&json!({"deleted": true, "revision": written.revision}));
             }
             println!("deleted  (revision {})", written.revision);
         }
-        Rule::Check { world, text } => {
+        RuleCommand::Check { world, text } => {
             let checked = api
                 .check_rule(
                     world,
@@ -63,12 +63,12 @@ pub async fn run(global: &Global, command: &Rule) -> anyhow::Result<()> {
                 None => println!("duplicates no rule"),
             }
         }
-        Rule::Import { world, file } => return import(global, &api, world, file).await,
+        RuleCommand::Import { world, file } => return import(global, &api, world, file).await,
     }
     Ok(())
 }
 
-async fn list(global: &Global, api: &Arc<dyn Door>, world: &str) -> anyhow::Result<()> {
+async fn list(global: &GlobalArgs, api: &Arc<dyn MemoryApi>, world: &str) -> anyhow::Result<()> {
     let mut query = RulesQuery {
         limit: Some(0),
         after: None,
@@ -101,13 +101,13 @@ async fn list(global: &Global, api: &Arc<dyn Door>, world: &str) -> anyhow::Resu
 /// Imports rules in batches. Rules that are written stay when a later line is wrong, and the import
 /// can be repeated.
 async fn import(
-    global: &Global,
-    api: &Arc<dyn Door>,
+    global: &GlobalArgs,
+    api: &Arc<dyn MemoryApi>,
     world: &str,
     file: &Path,
 ) -> anyhow::Result<()> {
-    let (reader, size) = open(file)?;
-    let progress = bar(size);
+    let (reader, size) = open_input(file)?;
+    let progress = progress_bar(size);
     let mut batch = Vec::new();
     let mut bytes = 0;
     let mut written = 0;
@@ -153,7 +153,11 @@ async fn import(
     Ok(())
 }
 
-async fn send(api: &Arc<dyn Door>, world: &str, batch: &mut Vec<NamedRule>) -> anyhow::Result<u64> {
+async fn send(
+    api: &Arc<dyn MemoryApi>,
+    world: &str,
+    batch: &mut Vec<NamedRule>,
+) -> anyhow::Result<u64> {
     Ok(api
         .put_rules(
             world,

@@ -1,8 +1,8 @@
 //! `remem secret`: sets, rotates, lists and deletes secrets of the vault. A value is never an
 //! argument (other users of a machine can see those) and is never printed.
 
-use super::door;
-use crate::cli::{Global, Secret, SecretValue};
+use super::api;
+use crate::cli::{GlobalArgs, Secret, SecretValue};
 use crate::output;
 use anyhow::Context;
 use remem_wire::secrets::{SecretInfo, SecretPut, SecretScopeQuery, SecretsQuery};
@@ -11,21 +11,21 @@ use serde_json::json;
 use std::io::Read;
 use zeroize::Zeroizing;
 
-pub async fn run(global: &Global, command: &Secret) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, command: &Secret) -> anyhow::Result<()> {
     match command {
         Secret::Set(secret) => {
-            let put = put(secret)?;
+            let put = read_value(secret)?;
             print_result(
                 global,
-                &door(global).await?.set_secret(&secret.name, put).await?,
+                &api(global).await?.set_secret(&secret.name, put).await?,
                 "set",
             )
         }
         Secret::Rotate(secret) => {
-            let put = put(secret)?;
+            let put = read_value(secret)?;
             print_result(
                 global,
-                &door(global).await?.rotate_secret(&secret.name, put).await?,
+                &api(global).await?.rotate_secret(&secret.name, put).await?,
                 "rotated",
             )
         }
@@ -35,7 +35,7 @@ pub async fn run(global: &Global, command: &Secret) -> anyhow::Result<()> {
                 scope: Some(scope.clone()),
                 owner: owner.clone(),
             };
-            door(global).await?.delete_secret(name, query).await?;
+            api(global).await?.delete_secret(name, query).await?;
             if global.json {
                 return output::json(&json!({"deleted": name}));
             }
@@ -45,7 +45,7 @@ pub async fn run(global: &Global, command: &Secret) -> anyhow::Result<()> {
     }
 }
 
-fn print_result(global: &Global, info: &SecretInfo, done: &str) -> anyhow::Result<()> {
+fn print_result(global: &GlobalArgs, info: &SecretInfo, done: &str) -> anyhow::Result<()> {
     if global.json {
         return output::json(info);
     }
@@ -56,8 +56,8 @@ fn print_result(global: &Global, info: &SecretInfo, done: &str) -> anyhow::Resul
     Ok(())
 }
 
-async fn list(global: &Global, owner: Option<String>) -> anyhow::Result<()> {
-    let api = door(global).await?;
+async fn list(global: &GlobalArgs, owner: Option<String>) -> anyhow::Result<()> {
+    let api = api(global).await?;
     let mut query = SecretsQuery {
         limit: Some(0),
         after: None,
@@ -98,7 +98,7 @@ async fn list(global: &Global, owner: Option<String>) -> anyhow::Result<()> {
 }
 
 /// Reads the value of a secret from its file or from standard input.
-fn put(secret: &SecretValue) -> anyhow::Result<SecretPut> {
+fn read_value(secret: &SecretValue) -> anyhow::Result<SecretPut> {
     let mut bytes = Zeroizing::new(Vec::new());
     match &secret.file {
         Some(file) => {

@@ -25,7 +25,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// Environment variable with the first key of the default tenant.
-const BOOTSTRAP_KEY: &str = "REMEM_BOOTSTRAP_KEY";
+const BOOTSTRAP_KEY_VARIABLE: &str = "REMEM_BOOTSTRAP_KEY";
 
 pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     log_to_stderr(config)?;
@@ -35,10 +35,10 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     let listener = TcpListener::bind(listen).await.with_context(|| {
         format!("cannot listen on {listen}; choose another address with --listen")
     })?;
-    let host = host::open(config, seams).await?;
+    let host = host::open_host(config, seams).await?;
     let engine = host.engine;
-    jwt::check(&config.auth.jwt, &engine).await?;
-    let key = bootstrap(config, &engine).await?;
+    jwt::check_keys(&config.auth.jwt, &engine).await?;
+    let key = ensure_first_key(config, &engine).await?;
     let (stop, stopping) = watch::channel(false);
     let passes = runner::start(&engine, &stopping);
     let mut app = App::new(
@@ -53,7 +53,7 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     if seams {
         tracing::warn!("test endpoints are enabled: use this host for conformance checks only");
     }
-    greet(config, listener.local_addr()?, &key, &host.place);
+    print_greeting(config, listener.local_addr()?, &key, &host.description);
     let serving = serve::serve(listener, app, stopping);
     tokio::pin!(serving);
     tokio::select! {
@@ -125,7 +125,7 @@ enum FirstKey {
 }
 
 /// Creates the default tenant, and a first key if the tenant has none that is valid.
-async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<FirstKey> {
+async fn ensure_first_key(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<FirstKey> {
     let tenant = TenantId::parse(DEFAULT_TENANT).context("the default tenant's name is valid")?;
     if engine.local_caller(&tenant).await.is_err() {
         engine
@@ -140,12 +140,15 @@ async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<Firs
         principal: None,
         trust: None,
     };
-    if let Ok(key) = std::env::var(BOOTSTRAP_KEY) {
+    if let Ok(key) = std::env::var(BOOTSTRAP_KEY_VARIABLE) {
         let key = zeroize::Zeroizing::new(key);
-        anyhow::ensure!(!key.trim().is_empty(), "{BOOTSTRAP_KEY} is set but empty");
+        anyhow::ensure!(
+            !key.trim().is_empty(),
+            "{BOOTSTRAP_KEY_VARIABLE} is set but empty"
+        );
         if key.len() < 16 {
             tracing::warn!(
-                "{BOOTSTRAP_KEY} is shorter than 16 characters: choose a longer one before others can reach this host"
+                "{BOOTSTRAP_KEY_VARIABLE} is shorter than 16 characters: choose a longer one before others can reach this host"
             );
         }
         engine.add_key(key.trim(), request).await?;
@@ -153,14 +156,14 @@ async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<Firs
     }
     let caller = engine.local_caller(&request.tenant).await?;
     let has_key = engine
-        .keys(&caller, &request.tenant)
+        .list_keys(&caller, &request.tenant)
         .await?
         .iter()
         .any(|key| key.revoked_at.is_none());
     if has_key || config.storage.database.is_none() && config.storage.store != "embedded" {
         return Ok(earlier(config, engine).await);
     }
-    private::folder(&config.storage.data_dir).with_context(|| {
+    private::create_folder(&config.storage.data_dir).with_context(|| {
         format!(
             "cannot use the data directory {} for the first key",
             config.storage.data_dir.display()
@@ -200,7 +203,7 @@ async fn earlier(config: &Config, engine: &Engine) -> FirstKey {
 }
 
 /// Says where the host is and what to try. Whoever reads it may stop reading at any line.
-fn greet(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) {
+fn print_greeting(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) {
     let mut output = std::io::stdout().lock();
     // A host whose greeting nobody reads runs all the same.
     let _ = output.write_all(greeting(config, address, key, place).as_bytes());
@@ -213,8 +216,8 @@ fn greeting(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) -
     let file = format!("{dir}/{BOOTSTRAP_FILE}");
     let (told, bearer) = match key {
         FirstKey::Given => (
-            format!("from {BOOTSTRAP_KEY}: tenant {DEFAULT_TENANT}, every scope"),
-            format!("${BOOTSTRAP_KEY}"),
+            format!("from {BOOTSTRAP_KEY_VARIABLE}: tenant {DEFAULT_TENANT}, every scope"),
+            format!("${BOOTSTRAP_KEY_VARIABLE}"),
         ),
         FirstKey::Written => (
             format!("written to {file}: tenant {DEFAULT_TENANT}, every scope"),

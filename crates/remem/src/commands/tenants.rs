@@ -1,14 +1,14 @@
 //! `remem tenant`: creates and lists tenants. It opens the store itself, or a server with --url.
 
-use super::own_door;
-use crate::cli::{Global, Tenant};
+use super::admin_api;
+use crate::cli::{GlobalArgs, Tenant};
 use crate::output;
 use remem_wire::admin::TenantPut;
 
-pub async fn run(global: &Global, command: &Tenant) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, command: &Tenant) -> anyhow::Result<()> {
     // If the store is opened directly, the default tenant administers the others, so a tenant that
     // is named is dropped here.
-    let api = own_door(&Global {
+    let api = admin_api(&GlobalArgs {
         tenant: global.tenant.clone().filter(|_| global.url.is_some()),
         ..global.clone()
     })

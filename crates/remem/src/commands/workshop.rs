@@ -1,7 +1,9 @@
 //! `remem history`, `retract`, `session`, `link`, `audit`, `retention` and `profile`.
 
-use super::door;
-use crate::cli::{Global, Link, OneEntry, Profile, Question, Retention, Session};
+use super::api;
+use crate::cli::{
+    GlobalArgs, LinkArgs, OneEntry, ProfileCommand, RetentionCommand, SessionCommand, SlotArgs,
+};
 use crate::output::{self, preview};
 use remem_wire::reader;
 use remem_wire::time::Instant;
@@ -17,11 +19,11 @@ pub fn validity(facets: &EntryFacets) -> String {
     }
 }
 
-pub async fn history(global: &Global, question: &Question) -> anyhow::Result<()> {
+pub async fn history(global: &GlobalArgs, question: &SlotArgs) -> anyhow::Result<()> {
     let query = SlotQuery {
         session: question.session.clone(),
     };
-    let history = door(global)
+    let history = api(global)
         .await?
         .history(&question.memory_ref, &question.slot, query)
         .await?;
@@ -46,11 +48,11 @@ pub async fn history(global: &Global, question: &Question) -> anyhow::Result<()>
     Ok(())
 }
 
-pub async fn retract(global: &Global, question: &Question) -> anyhow::Result<()> {
+pub async fn retract(global: &GlobalArgs, question: &SlotArgs) -> anyhow::Result<()> {
     let query = SlotQuery {
         session: question.session.clone(),
     };
-    let written = door(global)
+    let written = api(global)
         .await?
         .retract(&question.memory_ref, &question.slot, query)
         .await?;
@@ -61,10 +63,10 @@ pub async fn retract(global: &Global, question: &Question) -> anyhow::Result<()>
     Ok(())
 }
 
-pub async fn session(global: &Global, command: &Session) -> anyhow::Result<()> {
-    let api = door(global).await?;
+pub async fn session(global: &GlobalArgs, command: &SessionCommand) -> anyhow::Result<()> {
+    let api = api(global).await?;
     match command {
-        Session::List { memory_ref } => {
+        SessionCommand::List { memory_ref } => {
             let list = api.sessions(memory_ref).await?;
             if global.json {
                 return output::json(&list);
@@ -75,7 +77,7 @@ pub async fn session(global: &Global, command: &Session) -> anyhow::Result<()> {
                 "no sessions",
             );
         }
-        Session::Close { memory_ref } => {
+        SessionCommand::Close { memory_ref } => {
             let closed = api.close_session(memory_ref).await?;
             if global.json {
                 return output::json(&closed);
@@ -85,7 +87,7 @@ pub async fn session(global: &Global, command: &Session) -> anyhow::Result<()> {
                 closed.session_id, closed.state, closed.promoted, closed.ended, closed.kept
             );
         }
-        Session::EndThread { memory_ref, thread } => {
+        SessionCommand::EndThread { memory_ref, thread } => {
             let closed = api.close_interaction(memory_ref, thread).await?;
             if global.json {
                 return output::json(&closed);
@@ -114,12 +116,12 @@ fn row(session: &SessionDoc) -> Vec<String> {
     .concat()
 }
 
-pub async fn link(global: &Global, link: &Link) -> anyhow::Result<()> {
+pub async fn link(global: &GlobalArgs, link: &LinkArgs) -> anyhow::Result<()> {
     let put = LinkPut {
         action: link.action.clone(),
         reference: link.reference.clone(),
     };
-    let linked = door(global)
+    let linked = api(global)
         .await?
         .link_action(&link.memory_ref, &link.id, put)
         .await?
@@ -131,8 +133,8 @@ pub async fn link(global: &Global, link: &Link) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub async fn audit(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
-    let audit = door(global)
+pub async fn audit(global: &GlobalArgs, target: &OneEntry) -> anyhow::Result<()> {
+    let audit = api(global)
         .await?
         .audit(&target.memory_ref, &target.id)
         .await?;
@@ -180,9 +182,9 @@ pub async fn audit(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub async fn retention(global: &Global, command: &Retention) -> anyhow::Result<()> {
-    let Retention::Status { memory_ref } = command;
-    let status = door(global)
+pub async fn retention(global: &GlobalArgs, command: &RetentionCommand) -> anyhow::Result<()> {
+    let RetentionCommand::Status { memory_ref } = command;
+    let status = api(global)
         .await?
         .retention(RetentionQuery {
             memory_ref: memory_ref.clone(),
@@ -207,9 +209,9 @@ pub async fn retention(global: &Global, command: &Retention) -> anyhow::Result<(
     Ok(())
 }
 
-pub async fn profile(global: &Global, command: &Profile) -> anyhow::Result<()> {
-    let Profile::List = command;
-    let list = door(global).await?.profiles().await?;
+pub async fn profile(global: &GlobalArgs, command: &ProfileCommand) -> anyhow::Result<()> {
+    let ProfileCommand::List = command;
+    let list = api(global).await?.profiles().await?;
     if global.json {
         return output::json(&list);
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// An embedding model on this machine, or one behind an endpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Embedder {
+pub struct EmbedderConfig {
     /// Whether no embeddings are made, whatever model is installed.
     pub off: bool,
     /// Name of an installed model, as `remem model list` shows it; without it and without a URL,
@@ -30,12 +30,12 @@ pub struct Embedder {
     pub timeout_ms: u64,
     /// The previous model, whose vectors serve searches until the new ones are made.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub previous: Option<Box<Embedder>>,
+    pub previous: Option<Box<EmbedderConfig>>,
 }
 
-impl Default for Embedder {
-    fn default() -> Embedder {
-        Embedder {
+impl Default for EmbedderConfig {
+    fn default() -> EmbedderConfig {
+        EmbedderConfig {
             off: false,
             model: None,
             base_url: None,
@@ -48,14 +48,14 @@ impl Default for Embedder {
     }
 }
 
-impl Embedder {
+impl EmbedderConfig {
     /// Returns every URL of the section, so that passwords in them can be masked.
     pub fn urls(&mut self) -> Vec<&mut Option<String>> {
         let mut urls = vec![&mut self.base_url];
         urls.extend(
             self.previous
                 .as_deref_mut()
-                .map(Embedder::urls)
+                .map(EmbedderConfig::urls)
                 .unwrap_or_default(),
         );
         urls

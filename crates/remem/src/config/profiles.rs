@@ -2,7 +2,7 @@
 //! They are checked at start.
 
 use anyhow::Context;
-use remem_core::profile::{DAY_MS, Guard};
+use remem_core::profile::{DAY_MS, GuardMode};
 use remem_core::{Profile, Profiles, WorldId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// The settings of one profile. A setting that is absent has the value of the base profile.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ProfileSettings {
+pub struct ProfileConfig {
     /// Name of the base profile: `workshop` or `general`.
     pub base: String,
     /// The memories that the profile applies to: names, or prefixes of names followed by `*`; `~/…`
@@ -39,7 +39,7 @@ pub struct ProfileSettings {
     pub strip_after_days: Option<u32>,
 }
 
-impl ProfileSettings {
+impl ProfileConfig {
     /// Builds the profile of this name from its base and these settings, and checks it.
     fn profile(&self, name: &str) -> anyhow::Result<Profile> {
         let base = match self.base.as_str() {
@@ -49,8 +49,8 @@ impl ProfileSettings {
         };
         let guard = match self.guard.as_deref() {
             None => base.guard,
-            Some("primary") => Guard::Primary,
-            Some("backstop") => Guard::Backstop,
+            Some("primary") => GuardMode::Primary,
+            Some("backstop") => GuardMode::Backstop,
             Some(_) => anyhow::bail!("guard must be primary or backstop"),
         };
         let world = self.world.as_deref().map(|name| {
@@ -71,7 +71,7 @@ impl ProfileSettings {
             guard,
             session_idle_ms: days(self.session_idle_days, base.session_idle_ms),
             promotion_units: self.promotion_units.unwrap_or(base.promotion_units),
-            strip_after_ms: days(self.strip_after_days, base.strip_after_ms),
+            history_retention_ms: days(self.strip_after_days, base.history_retention_ms),
         };
         profile.check()?;
         Ok(profile)
@@ -79,7 +79,7 @@ impl ProfileSettings {
 }
 
 /// Builds all declared profiles from their settings.
-pub fn profiles(settings: &BTreeMap<String, ProfileSettings>) -> anyhow::Result<Profiles> {
+pub fn profiles(settings: &BTreeMap<String, ProfileConfig>) -> anyhow::Result<Profiles> {
     let mut declared = Vec::new();
     for (name, settings) in settings {
         let profile = settings
@@ -92,7 +92,7 @@ pub fn profiles(settings: &BTreeMap<String, ProfileSettings>) -> anyhow::Result<
                 .map(|pattern| (pattern.clone(), profile.clone())),
         );
     }
-    Profiles::declare(declared).context("profiles")
+    Profiles::with_patterns(declared).context("profiles")
 }
 
 #[cfg(test)]
@@ -101,14 +101,18 @@ mod tests {
     use remem_core::MemoryRef;
 
     fn read(text: &str) -> anyhow::Result<Profiles> {
-        profiles(&toml::from_str::<BTreeMap<String, ProfileSettings>>(text)?)
+        profiles(&toml::from_str::<BTreeMap<String, ProfileConfig>>(text)?)
     }
 
     #[test]
     fn what_is_declared_holds_for_the_memories_it_names() {
         let profiles =
             read("[ops]\nbase = \"workshop\"\nmemories = [\"~/ops\", \"team-*\"]\nsession_idle_days = 7\nworld = \"gates\"").unwrap();
-        let of = |name: &str| profiles.of(&MemoryRef::parse(name).unwrap()).clone();
+        let of = |name: &str| {
+            profiles
+                .for_memory(&MemoryRef::parse(name).unwrap())
+                .clone()
+        };
         let ops = of("team-a");
         assert_eq!(
             (
@@ -166,7 +170,7 @@ mod tests {
             "/../../docs/configuration.md"
         ))
         .unwrap();
-        let all = ProfileSettings {
+        let all = ProfileConfig {
             classifies: Some(true),
             non_mirror: Some(true),
             world: Some("w".to_owned()),
@@ -174,7 +178,7 @@ mod tests {
             session_idle_days: Some(30),
             promotion_units: Some(4),
             strip_after_days: Some(730),
-            ..ProfileSettings::default()
+            ..ProfileConfig::default()
         };
         let table: toml::Table = toml::from_str(&toml::to_string(&all).unwrap()).unwrap();
         assert_eq!(table.len(), 9);

@@ -1,7 +1,7 @@
 //! The variables of the environment: which of them are settings, and what is said of the others.
 
-use super::{Config, NOT_CONFIG};
-use crate::cli::Global;
+use super::{Config, RESERVED_VARIABLES};
+use crate::cli::GlobalArgs;
 use crate::hints::closest;
 use crate::output;
 use figment::Figment;
@@ -16,12 +16,12 @@ const TESTS: [&str; 2] = ["REMEM_TEST_", "REMEM_POSTGRES_"];
 
 /// The settings of the environment. A variable that is none is warned of, once, and ignored: it may
 /// be meant for another version.
-pub fn settings(global: &Global) -> Env {
+pub fn settings(global: &GlobalArgs) -> Env {
     static WARNED: Once = Once::new();
     let given: Vec<String> = std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
         .filter(|name| name.starts_with(PREFIX) && !TESTS.iter().any(|t| name.starts_with(t)))
-        .filter(|name| !NOT_CONFIG.iter().any(|one| *name == variable(one)))
+        .filter(|name| !RESERVED_VARIABLES.iter().any(|one| *name == variable(one)))
         .collect();
     // Settings are looked up in the types themselves; most environments have none.
     let known = if given.is_empty() {
@@ -46,7 +46,7 @@ fn variable(key: &str) -> String {
 }
 
 fn unknown(name: &str, known: &[String]) -> String {
-    let others = NOT_CONFIG.map(variable);
+    let others = RESERVED_VARIABLES.map(variable);
     let all = known.iter().chain(&others).map(String::as_str);
     match closest(name, all) {
         Some(near) => {

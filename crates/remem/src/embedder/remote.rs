@@ -4,7 +4,7 @@
 //! or a vector.
 
 use crate::config;
-use crate::endpoint::{self, Endpoint, Unanswered};
+use crate::endpoint::{self, Endpoint, EndpointError};
 use anyhow::{Context, ensure};
 use async_trait::async_trait;
 use remem_core::Embedding;
@@ -32,12 +32,12 @@ pub struct RemoteModel {
 
 /// The part of a response that is used. Servers may add other fields.
 #[derive(Deserialize)]
-struct Answer {
-    data: Vec<Item>,
+struct EmbeddingsResponse {
+    data: Vec<EmbeddingItem>,
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct EmbeddingItem {
     index: usize,
     embedding: Vec<f32>,
 }
@@ -47,10 +47,10 @@ impl RemoteModel {
     /// setting, never its value.
     pub fn new(
         section: &str,
-        config: &config::Embedder,
+        config: &config::EmbedderConfig,
         base: &str,
     ) -> anyhow::Result<RemoteModel> {
-        let name = endpoint::name(section, config.name.as_ref())?;
+        let name = endpoint::model_name(section, config.name.as_ref())?;
         let dimensions = config
             .dimensions
             .with_context(|| format!("{section}.base_url needs {section}.dimensions"))?;
@@ -74,7 +74,7 @@ impl RemoteModel {
             let text = Zeroizing::new(text);
             let key = Some(text.trim())
                 .filter(|key| !key.is_empty())
-                .and_then(endpoint::bearer);
+                .and_then(endpoint::bearer_header);
             key.with_context(|| {
                 format!(
                     "{section}.key_file {} must hold one line of visible characters",
@@ -90,16 +90,20 @@ impl RemoteModel {
         })
     }
 
-    async fn ask(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbedderError> {
+    async fn request_vectors(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbedderError> {
         let request = json!({"model": self.name, "input": texts, "encoding_format": "float"});
-        let body = self.endpoint.ask(&request, self.key.clone()).await?;
-        let response: Answer =
+        let body = self.endpoint.post_json(&request, self.key.clone()).await?;
+        let response: EmbeddingsResponse =
             serde_json::from_slice(&body).map_err(|_| EmbedderError::Malformed)?;
         self.in_order(response, texts.len())
     }
 
     /// Returns one vector per text, in the order of the indices that the response names.
-    fn in_order(&self, response: Answer, texts: usize) -> Result<Vec<Embedding>, EmbedderError> {
+    fn in_order(
+        &self,
+        response: EmbeddingsResponse,
+        texts: usize,
+    ) -> Result<Vec<Embedding>, EmbedderError> {
         let mut vectors = vec![None; texts];
         for item in response.data {
             if sabotage!(
@@ -140,19 +144,19 @@ impl Embedder for RemoteModel {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbedderError> {
         let mut vectors = Vec::with_capacity(texts.len());
         for texts in texts.chunks(TEXTS_MAX) {
-            vectors.extend(self.ask(texts).await?);
+            vectors.extend(self.request_vectors(texts).await?);
         }
         Ok(vectors)
     }
 }
 
-impl From<Unanswered> for EmbedderError {
-    fn from(error: Unanswered) -> EmbedderError {
+impl From<EndpointError> for EmbedderError {
+    fn from(error: EndpointError) -> EmbedderError {
         match error {
-            Unanswered::Timeout => EmbedderError::Timeout,
-            Unanswered::Unreachable => EmbedderError::Unreachable,
-            Unanswered::Status(status) => EmbedderError::Status(status),
-            Unanswered::TooLarge => EmbedderError::Malformed,
+            EndpointError::Timeout => EmbedderError::Timeout,
+            EndpointError::Unreachable => EmbedderError::Unreachable,
+            EndpointError::Status(status) => EmbedderError::Status(status),
+            EndpointError::TooLarge => EmbedderError::Malformed,
         }
     }
 }

@@ -7,9 +7,9 @@ use std::fs;
 /// bytes.
 fn seemingly_installed() -> tempfile::TempDir {
     let data = tempfile::tempdir().unwrap();
-    let folder = install::folder(data.path(), &OFFERS[0]);
+    let folder = install::model_folder(data.path(), &OFFERS[0]);
     fs::create_dir_all(&folder).unwrap();
-    for part in OFFERS[0].parts() {
+    for part in OFFERS[0].files() {
         fs::File::create(folder.join(part.file))
             .unwrap()
             .set_len(part.bytes)
@@ -18,24 +18,24 @@ fn seemingly_installed() -> tempfile::TempDir {
     data
 }
 
-fn named(name: &str) -> config::Embedder {
-    config::Embedder {
+fn named(name: &str) -> config::EmbedderConfig {
+    config::EmbedderConfig {
         model: Some(name.to_owned()),
-        ..config::Embedder::default()
+        ..config::EmbedderConfig::default()
     }
 }
 
-fn remote() -> config::Embedder {
-    config::Embedder {
+fn remote() -> config::EmbedderConfig {
+    config::EmbedderConfig {
         base_url: Some("https://vectors.example.org/v1".to_owned()),
         name: Some("small-vectors".to_owned()),
         dimensions: Some(64),
-        ..config::Embedder::default()
+        ..config::EmbedderConfig::default()
     }
 }
 
 /// The names of the current and the previous model, or what is wrong.
-fn names(config: &config::Embedder, data_dir: &Path) -> Result<(String, String), String> {
+fn names(config: &config::EmbedderConfig, data_dir: &Path) -> Result<(String, String), String> {
     let name = |model: &Option<Arc<dyn Embedder>>| {
         model
             .as_ref()
@@ -54,7 +54,7 @@ fn both(one: &str, other: &str) -> Result<(String, String), String> {
 fn what_is_installed_is_used_unless_told_otherwise() {
     let empty = tempfile::tempdir().unwrap();
     let full = seemingly_installed();
-    let unset = config::Embedder::default();
+    let unset = config::EmbedderConfig::default();
     let local = OFFERS[0].identity();
     assert_eq!(names(&unset, empty.path()), both("-", "-"));
     assert_eq!(names(&unset, full.path()), both(&local, "-"));
@@ -64,12 +64,12 @@ fn what_is_installed_is_used_unless_told_otherwise() {
     );
     assert_eq!(names(&remote(), full.path()), both("small-vectors", "-"));
     assert_eq!(
-        names(&config::Embedder { off: true, ..unset }, full.path()),
+        names(&config::EmbedderConfig { off: true, ..unset }, full.path()),
         both("-", "-")
     );
     assert_eq!(
         names(
-            &config::Embedder {
+            &config::EmbedderConfig {
                 off: true,
                 ..named("no-such-model")
             },
@@ -77,10 +77,10 @@ fn what_is_installed_is_used_unless_told_otherwise() {
         ),
         both("-", "-")
     );
-    fs::remove_file(install::folder(full.path(), &OFFERS[0]).join(OFFERS[0].tokenizer.file))
+    fs::remove_file(install::model_folder(full.path(), &OFFERS[0]).join(OFFERS[0].tokenizer.file))
         .unwrap();
     assert_eq!(
-        names(&config::Embedder::default(), full.path()),
+        names(&config::EmbedderConfig::default(), full.path()),
         both("-", "-"),
         "half a model is none"
     );
@@ -104,7 +104,7 @@ fn a_model_that_is_not_there_stops_the_start() {
 #[test]
 fn the_model_before_is_another_one_and_there() {
     let full = seemingly_installed();
-    let after = |previous: config::Embedder| config::Embedder {
+    let after = |previous: config::EmbedderConfig| config::EmbedderConfig {
         previous: Some(Box::new(previous)),
         ..remote()
     };
@@ -112,7 +112,7 @@ fn the_model_before_is_another_one_and_there() {
         names(&after(named("all-minilm-l6-v2")), full.path()),
         both("small-vectors", &OFFERS[0].identity())
     );
-    let other = config::Embedder {
+    let other = config::EmbedderConfig {
         dimensions: Some(128),
         ..remote()
     };
@@ -124,11 +124,11 @@ fn the_model_before_is_another_one_and_there() {
     for (config, says) in [
         (after(remote()), "the same model"),
         (
-            after(config::Embedder::default()),
+            after(config::EmbedderConfig::default()),
             "must have a model or a base_url",
         ),
         (
-            after(config::Embedder {
+            after(config::EmbedderConfig {
                 off: true,
                 ..named("all-minilm-l6-v2")
             }),
@@ -136,14 +136,14 @@ fn the_model_before_is_another_one_and_there() {
         ),
         (after(after(named("all-minilm-l6-v2"))), "neither `off` nor"),
         (
-            config::Embedder {
+            config::EmbedderConfig {
                 model: Some("all-minilm-l6-v2".to_owned()),
                 ..remote()
             },
             "are both set",
         ),
         (
-            config::Embedder {
+            config::EmbedderConfig {
                 base_url: None,
                 ..remote()
             },
@@ -162,9 +162,9 @@ fn the_model_before_is_another_one_and_there() {
         error.starts_with("embedder.previous.model all-minilm-l6-v2 is not installed"),
         "{error}"
     );
-    let alone = config::Embedder {
+    let alone = config::EmbedderConfig {
         previous: Some(Box::new(remote())),
-        ..config::Embedder::default()
+        ..config::EmbedderConfig::default()
     };
     assert!(
         names(&alone, tempfile::tempdir().unwrap().path())
@@ -176,20 +176,20 @@ fn the_model_before_is_another_one_and_there() {
 #[test]
 fn a_list_shows_what_a_model_is_used_for() {
     let full = seemingly_installed();
-    let usage = |config: &config::Embedder| usage(config, full.path(), &OFFERS[0]);
-    assert_eq!(usage(&config::Embedder::default()), Some("current"));
+    let usage = |config: &config::EmbedderConfig| usage(config, full.path(), &OFFERS[0]);
+    assert_eq!(usage(&config::EmbedderConfig::default()), Some("current"));
     assert_eq!(usage(&remote()), None);
     assert_eq!(
-        usage(&config::Embedder {
+        usage(&config::EmbedderConfig {
             previous: Some(Box::new(named("all-minilm-l6-v2"))),
             ..remote()
         }),
         Some("previous")
     );
     assert_eq!(
-        usage(&config::Embedder {
+        usage(&config::EmbedderConfig {
             off: true,
-            ..config::Embedder::default()
+            ..config::EmbedderConfig::default()
         }),
         None
     );

@@ -11,40 +11,40 @@ const ONE: &str = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "a", "x":
 
 /// A key source whose answers a test sets.
 struct ScriptedSource {
-    answer: Mutex<Result<&'static str, KeysetError>>,
-    looks: AtomicUsize,
+    response: Mutex<Result<&'static str, KeysetError>>,
+    fetches: AtomicUsize,
     slow: Duration,
 }
 
 #[async_trait]
-impl Place for Arc<ScriptedSource> {
-    async fn look(&self) -> Result<Found, KeysetError> {
-        self.looks.fetch_add(1, Ordering::SeqCst);
+impl KeySource for Arc<ScriptedSource> {
+    async fn fetch(&self) -> Result<FetchedKeys, KeysetError> {
+        self.fetches.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(self.slow).await;
-        self.answer
+        self.response
             .lock()
             .unwrap()
-            .map(|text| Found::Document(text.as_bytes().to_vec()))
+            .map(|text| FetchedKeys::Document(text.as_bytes().to_vec()))
     }
 }
 
 fn scripted(
     answer: Result<&'static str, KeysetError>,
     slow: Duration,
-) -> (Arc<ScriptedSource>, Remembered<Arc<ScriptedSource>>) {
+) -> (Arc<ScriptedSource>, CachedKeyset<Arc<ScriptedSource>>) {
     let place = Arc::new(ScriptedSource {
-        answer: Mutex::new(answer),
-        looks: AtomicUsize::new(0),
+        response: Mutex::new(answer),
+        fetches: AtomicUsize::new(0),
         slow,
     });
-    (place.clone(), Remembered::new(place, OF_URL))
+    (place.clone(), CachedKeyset::new(place, URL_INTERVALS))
 }
 
 async fn count(keys: &impl Keyset, look_again: bool) -> Result<usize, KeysetError> {
     keys.keys(look_again).await.map(|keys| keys.len())
 }
 
-async fn pass(seconds: u64) {
+async fn advance(seconds: u64) {
     tokio::time::advance(Duration::from_secs(seconds)).await;
 }
 
@@ -54,20 +54,20 @@ async fn keys_are_remembered_for_five_minutes() {
     for _ in 0..3 {
         assert_eq!(count(&keys, false).await, Ok(1));
     }
-    pass(299).await;
-    *place.answer.lock().unwrap() = Ok(EMPTY);
+    advance(299).await;
+    *place.response.lock().unwrap() = Ok(EMPTY);
     assert_eq!(
         (
             count(&keys, false).await,
-            place.looks.load(Ordering::SeqCst)
+            place.fetches.load(Ordering::SeqCst)
         ),
         (Ok(1), 1)
     );
-    pass(1).await;
+    advance(1).await;
     assert_eq!(
         (
             count(&keys, false).await,
-            place.looks.load(Ordering::SeqCst)
+            place.fetches.load(Ordering::SeqCst)
         ),
         (Ok(0), 2),
         "a document without keys counts"
@@ -78,14 +78,14 @@ async fn keys_are_remembered_for_five_minutes() {
 async fn an_unknown_key_is_worth_a_look_every_half_minute() {
     let (place, keys) = scripted(Ok(EMPTY), Duration::ZERO);
     assert_eq!(count(&keys, false).await, Ok(0));
-    *place.answer.lock().unwrap() = Ok(ONE);
+    *place.response.lock().unwrap() = Ok(ONE);
     assert_eq!(
         count(&keys, false).await,
         Ok(0),
         "without a reason, not yet"
     );
     assert_eq!(count(&keys, true).await, Ok(1));
-    *place.answer.lock().unwrap() = Ok(EMPTY);
+    *place.response.lock().unwrap() = Ok(EMPTY);
     for _ in 0..50 {
         assert_eq!(
             count(&keys, true).await,
@@ -93,14 +93,20 @@ async fn an_unknown_key_is_worth_a_look_every_half_minute() {
             "not because of every stranger"
         );
     }
-    pass(29).await;
+    advance(29).await;
     assert_eq!(
-        (count(&keys, true).await, place.looks.load(Ordering::SeqCst)),
+        (
+            count(&keys, true).await,
+            place.fetches.load(Ordering::SeqCst)
+        ),
         (Ok(1), 2)
     );
-    pass(1).await;
+    advance(1).await;
     assert_eq!(
-        (count(&keys, true).await, place.looks.load(Ordering::SeqCst)),
+        (
+            count(&keys, true).await,
+            place.fetches.load(Ordering::SeqCst)
+        ),
         (Ok(0), 3)
     );
 }
@@ -110,38 +116,38 @@ async fn old_keys_serve_for_a_day_while_looking_fails() {
     let (place, keys) = scripted(Ok(ONE), Duration::ZERO);
     assert_eq!(count(&keys, false).await, Ok(1));
     for failure in [Err(KeysetError::Timeout), Ok("<html>")] {
-        *place.answer.lock().unwrap() = failure;
-        pass(300).await;
+        *place.response.lock().unwrap() = failure;
+        advance(300).await;
         assert_eq!(count(&keys, false).await, Ok(1));
     }
-    let before = place.looks.load(Ordering::SeqCst);
-    pass(29).await;
+    let before = place.fetches.load(Ordering::SeqCst);
+    advance(29).await;
     assert_eq!(
         (
             count(&keys, false).await,
-            place.looks.load(Ordering::SeqCst)
+            place.fetches.load(Ordering::SeqCst)
         ),
         (Ok(1), before),
         "it is not asked all the time"
     );
-    pass(1).await;
+    advance(1).await;
     assert_eq!(
         (
             count(&keys, false).await,
-            place.looks.load(Ordering::SeqCst)
+            place.fetches.load(Ordering::SeqCst)
         ),
         (Ok(1), before + 1)
     );
-    pass(24 * 3_600 - 630 - 1).await;
+    advance(24 * 3_600 - 630 - 1).await;
     assert_eq!(count(&keys, false).await, Ok(1));
-    pass(1).await;
+    advance(1).await;
     assert_eq!(
         count(&keys, false).await,
         Err(KeysetError::Malformed),
         "what nobody vouched for in a day is believed no more"
     );
-    *place.answer.lock().unwrap() = Ok(ONE);
-    pass(30).await;
+    *place.response.lock().unwrap() = Ok(ONE);
+    advance(30).await;
     assert_eq!(count(&keys, false).await, Ok(1));
 }
 
@@ -153,10 +159,10 @@ async fn many_at_once_look_once_and_whoever_has_keys_does_not_wait() {
     let answers = tokio::join!(count(&keys, false), count(&keys, true), count(&keys, false));
     assert_eq!(answers, (Ok(1), Ok(1), Ok(1)));
     assert_eq!(
-        (begun.elapsed(), place.looks.load(Ordering::SeqCst)),
+        (begun.elapsed(), place.fetches.load(Ordering::SeqCst)),
         (slow, 1)
     );
-    pass(300).await;
+    advance(300).await;
     let begun = Instant::now();
     let waits = async { (count(&keys, false).await, begun.elapsed()) };
     let goes_on = async { (count(&keys, false).await, begun.elapsed()) };
@@ -164,7 +170,7 @@ async fn many_at_once_look_once_and_whoever_has_keys_does_not_wait() {
         tokio::join!(waits, goes_on),
         ((Ok(1), slow), (Ok(1), Duration::ZERO))
     );
-    assert_eq!(place.looks.load(Ordering::SeqCst), 2);
+    assert_eq!(place.fetches.load(Ordering::SeqCst), 2);
 }
 
 /// A client that hangs up takes its look with it; the next one is not held up by that, nor does it
@@ -178,11 +184,11 @@ async fn a_look_that_was_abandoned_is_made_up_for() {
             .is_err()
     );
     assert_eq!(count(&keys, false).await, Err(KeysetError::Unreachable));
-    pass(1).await;
+    advance(1).await;
     assert_eq!(
         (
             count(&keys, false).await,
-            place.looks.load(Ordering::SeqCst)
+            place.fetches.load(Ordering::SeqCst)
         ),
         (Ok(1), 2)
     );
@@ -192,7 +198,7 @@ async fn a_look_that_was_abandoned_is_made_up_for() {
 async fn a_file_is_read_again_when_it_changed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keys.json");
-    let keys = of_file(path.clone());
+    let keys = from_file(path.clone());
     assert_eq!(count(&keys, false).await, Err(KeysetError::Unreadable));
     std::fs::write(&path, ONE).unwrap();
     assert_eq!(
@@ -200,15 +206,15 @@ async fn a_file_is_read_again_when_it_changed() {
         Err(KeysetError::Unreadable),
         "a second has not passed"
     );
-    pass(1).await;
+    advance(1).await;
     assert_eq!(count(&keys, false).await, Ok(1));
     assert!(
-        matches!(keys.place.look().await, Ok(Found::Same)),
+        matches!(keys.source.fetch().await, Ok(FetchedKeys::Unchanged)),
         "an unchanged file is not read"
     );
     for half in ["", "{\"keys\": [", &" ".repeat(DOCUMENT_BYTES_MAX + 1)] {
         std::fs::write(&path, half).unwrap();
-        pass(1).await;
+        advance(1).await;
         assert_eq!(
             count(&keys, false).await,
             Ok(1),
@@ -216,14 +222,14 @@ async fn a_file_is_read_again_when_it_changed() {
         );
     }
     std::fs::write(&path, EMPTY).unwrap();
-    pass(1).await;
+    advance(1).await;
     assert_eq!(count(&keys, false).await, Ok(0));
     // Another file in its place, of the same length.
     let other = folder.path().join("other.json");
     std::fs::write(&other, EMPTY.replace("[]", "{}")).unwrap();
     std::fs::rename(&other, &path).unwrap();
     assert_eq!(
-        keys.place.look().await.err(),
+        keys.source.fetch().await.err(),
         Some(KeysetError::Malformed),
         "it was read"
     );
@@ -246,7 +252,7 @@ async fn a_url_is_fetched_as_it_is_and_no_further() {
     let url: Url = format!("http://{}/keys", listener.local_addr().unwrap())
         .parse()
         .unwrap();
-    let remote = Remote {
+    let remote = KeyUrl {
         url,
         client: OnceLock::new(),
     };
@@ -256,9 +262,9 @@ async fn a_url_is_fetched_as_it_is_and_no_further() {
             body.len()
         )
     };
-    let look = async |text: String| tokio::join!(remote.look(), serve(&listener, text)).0;
+    let look = async |text: String| tokio::join!(remote.fetch(), serve(&listener, text)).0;
     assert!(
-        matches!(look(answer("200 OK", ONE)).await, Ok(Found::Document(bytes)) if bytes == ONE.as_bytes())
+        matches!(look(answer("200 OK", ONE)).await, Ok(FetchedKeys::Document(bytes)) if bytes == ONE.as_bytes())
     );
     assert_eq!(
         look(answer("302 Found\r\nLocation: http://127.0.0.1:1/", ""))
@@ -283,5 +289,5 @@ async fn a_url_is_fetched_as_it_is_and_no_further() {
         Some(KeysetError::Unreachable)
     );
     drop(listener);
-    assert_eq!(remote.look().await.err(), Some(KeysetError::Unreachable));
+    assert_eq!(remote.fetch().await.err(), Some(KeysetError::Unreachable));
 }

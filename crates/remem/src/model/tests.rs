@@ -4,13 +4,13 @@
 
 use super::*;
 use crate::config;
-use remem_core::rewrite::{Evidence, Job};
+use remem_core::rewrite::{Evidence, RewriteJob};
 use remem_core::{MemoryRef, Permission, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
 use remem_engine::model::{ModelCall, RewriteRequest, Undo};
 use remem_engine::ports::{CountedIds, FixedClock};
 use remem_engine::vault::SecretScope;
-use remem_engine::{Engine, HostKey, Parts, VaultKey};
+use remem_engine::{Engine, EngineParts, HostKey, VaultKey};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
@@ -126,7 +126,7 @@ fn tenant() -> TenantId {
 
 /// An engine with the configured model, the model's key and another secret in the tenant's vault.
 async fn engine(port: u16) -> Engine {
-    let config = config::Model {
+    let config = config::ModelConfig {
         base_url: Some(format!("http://127.0.0.1:{port}/v1/")),
         name: Some("small-one".to_owned()),
         key_secret: Some("model-key".to_owned()),
@@ -135,15 +135,15 @@ async fn engine(port: u16) -> Engine {
     let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
     let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
     let clock = Arc::new(FixedClock::at(Timestamp(1_700_000_000_000)));
-    let parts = Parts::new(
+    let parts = EngineParts::new(
         store,
         directory,
         clock,
         Arc::new(CountedIds::default()),
         HostKey::new([3; 32]),
     );
-    let engine = Engine::new(Parts {
-        model: super::port(&config).unwrap(),
+    let engine = Engine::new(EngineParts {
+        model: super::model_port(&config).unwrap(),
         vault: Some(VaultKey::new([1; 32])),
         ..parts
     });
@@ -180,9 +180,9 @@ fn request() -> RewriteRequest {
         })
         .collect();
     RewriteRequest {
-        job: Job {
+        job: RewriteJob {
             evidence,
-            plain: format!("{NOTE}\n{ORDER}"),
+            plain_text: format!("{NOTE}\n{ORDER}"),
             words_max: 50,
         },
         memory_ref: MemoryRef::parse("m").unwrap(),
@@ -240,7 +240,7 @@ fn holds_nothing(text: &str, case: &str) {
 async fn a_good_answer_is_taken() {
     let (call, received, logged) = call(Some(says(&format!("```json\n{GOOD}\n```")))).await;
     assert_eq!(
-        (call.why, call.rewrite.unwrap().text.as_str()),
+        (call.outcome, call.rewrite.unwrap().text.as_str()),
         ("accepted", "Ben does not like fish and Ann pays 30 euros.")
     );
     assert_eq!(received.len(), 1);
@@ -415,7 +415,7 @@ async fn whatever_else_the_server_does_changes_nothing() {
     for (case, behaviour, why, connections) in rows {
         let (call, received, logged) = call(behaviour).await;
         assert_eq!(
-            (call.why, call.rewrite.is_none(), received.len()),
+            (call.outcome, call.rewrite.is_none(), received.len()),
             (why, true, connections),
             "{case}"
         );
@@ -436,13 +436,13 @@ async fn whatever_else_the_server_does_changes_nothing() {
 
 #[test]
 fn a_model_is_configured_as_a_whole_or_not_at_all() {
-    let whole = config::Model {
+    let whole = config::ModelConfig {
         base_url: Some("https://llm.example.org/v1".to_owned()),
         name: Some("small-one".to_owned()),
         key_secret: Some("model-key".to_owned()),
         timeout_ms: 1_000,
     };
-    let port = super::port(&whole).unwrap().unwrap();
+    let port = super::model_port(&whole).unwrap().unwrap();
     assert_eq!(
         (
             port.model.name(),
@@ -451,34 +451,38 @@ fn a_model_is_configured_as_a_whole_or_not_at_all() {
         ),
         ("small-one", Some("model-key"), 1_000)
     );
-    assert!(super::port(&config::Model::default()).unwrap().is_none());
+    assert!(
+        super::model_port(&config::ModelConfig::default())
+            .unwrap()
+            .is_none()
+    );
     for broken in [
-        config::Model {
+        config::ModelConfig {
             base_url: None,
             ..whole.clone()
         },
-        config::Model {
+        config::ModelConfig {
             name: None,
             ..whole.clone()
         },
-        config::Model {
+        config::ModelConfig {
             name: Some(String::new()),
             ..whole.clone()
         },
-        config::Model {
+        config::ModelConfig {
             name: Some("a\nb".to_owned()),
             ..whole.clone()
         },
-        config::Model {
+        config::ModelConfig {
             timeout_ms: 0,
             ..whole.clone()
         },
-        config::Model {
+        config::ModelConfig {
             base_url: None,
             name: None,
             ..whole
         },
     ] {
-        assert!(super::port(&broken).is_err());
+        assert!(super::model_port(&broken).is_err());
     }
 }

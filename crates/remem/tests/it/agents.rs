@@ -1,7 +1,7 @@
 //! Proves that agents can be installed from the command line, through a server and on the store
 //! itself, and that a host brings those of its folder along or does not start.
 
-use crate::common::{KEY, Ran, Server, place, remem_on, run};
+use crate::common::{CommandOutput, KEY, ServerProcess, place, remem_on, run};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn write(folder: &Path, name: &str, value: &Value) -> String {
 }
 
 /// Install, list, show, replace, remove: the same over HTTP and with --local.
-fn an_agents_life(folder: &Path, remem: impl Fn(&[&str]) -> Ran) {
+fn an_agents_life(folder: &Path, remem: impl Fn(&[&str]) -> CommandOutput) {
     let plain = write(folder, "plain.json", &manifest("local.cli.greeter"));
     let packed = write(
         folder,
@@ -89,7 +89,7 @@ fn agents_are_managed_through_a_server_and_on_the_store() {
     an_agents_life(files.path(), |arguments| {
         run(remem_on(folder.path()).arg("--local").args(arguments))
     });
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     an_agents_life(files.path(), |arguments| {
         run(remem_on(folder.path())
             .args(["--url", &server.url, "--key", KEY])
@@ -107,7 +107,7 @@ async fn a_host_brings_the_agents_of_its_folder_along() {
         &manifest("core.host.greeter"),
     );
     let setting = [("REMEM_AGENTS__DIR", agents.path().to_str().unwrap())];
-    let mut server = Server::start_with(folder.path(), &[], &setting);
+    let mut server = ServerProcess::start_with(folder.path(), &[], &setting);
     let listed = server.client().get("/v1/agents").await.is(200).json();
     assert_eq!(
         (&listed["total"], &listed["agents"][0]["agentId"]),
@@ -149,7 +149,7 @@ async fn memory_in_the_process_degrades_agents_that_need_more() {
         &manifest("core.host.greeter"),
     );
     let setting = [("REMEM_AGENTS__DIR", agents.path().to_str().unwrap())];
-    let mut server = Server::start_with(folder.path(), &["--store", "memory"], &setting);
+    let mut server = ServerProcess::start_with(folder.path(), &["--store", "memory"], &setting);
     let entry = server
         .client()
         .get("/v1/agents/core.host.greeter")

@@ -3,7 +3,7 @@
 
 use crate::common::client::BASE;
 use crate::common::user::{MEMORY, User};
-use crate::common::{Client, KEY, Server, place, remem, remem_on, run, run_with_input};
+use crate::common::{Client, KEY, ServerProcess, place, remem, remem_on, run, run_with_input};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -211,7 +211,7 @@ fn an_ordinary_day(user: &User<'_>) {
 #[test]
 fn everyday_commands_work_through_a_server() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     an_ordinary_day(&User {
         dir: folder.path(),
         url: Some(&server.url),
@@ -230,7 +230,7 @@ fn everyday_commands_work_on_the_store_itself() {
 #[test]
 fn a_repeated_put_with_a_key_is_one_entry() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let user = User {
         dir: folder.path(),
         url: Some(&server.url),
@@ -247,7 +247,7 @@ fn a_repeated_put_with_a_key_is_one_entry() {
 #[test]
 fn a_fresh_host_writes_a_first_key_that_commands_find() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start_with(folder.path(), &[], &[("REMEM_BOOTSTRAP_KEY", "")]);
+    let server = ServerProcess::start_with(folder.path(), &[], &[("REMEM_BOOTSTRAP_KEY", "")]);
     let plain = |arguments: &[&str]| {
         run(remem_on(folder.path())
             .args(["--url", &server.url])
@@ -278,7 +278,7 @@ fn a_fresh_host_writes_a_first_key_that_commands_find() {
 }
 
 /// Made and revoked with `manage`, tried out on the server, which must know at once.
-async fn a_key_lives_and_dies(server: &Server, manage: impl Fn() -> Command) {
+async fn a_key_lives_and_dies(server: &ServerProcess, manage: impl Fn() -> Command) {
     let path = Client::memory(MEMORY, "entries");
     let manage = |arguments: &[&str]| run(manage().args(arguments));
     let made = manage(&[
@@ -333,11 +333,11 @@ async fn a_key_lives_and_dies(server: &Server, manage: impl Fn() -> Command) {
 #[tokio::test]
 async fn keys_are_managed_in_the_files_of_a_running_server() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     a_key_lives_and_dies(&server, || remem_on(folder.path())).await;
 }
 
-fn over_http(server: &Server) -> Command {
+fn over_http(server: &ServerProcess) -> Command {
     let mut command = remem();
     command.args(["--url", &server.url, "--key", KEY]);
     command
@@ -346,14 +346,14 @@ fn over_http(server: &Server) -> Command {
 #[tokio::test]
 async fn keys_are_managed_over_http() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     a_key_lives_and_dies(&server, || over_http(&server)).await;
 }
 
 #[tokio::test]
 async fn tenants_are_created_and_kept_apart() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     for (direct, name) in [(true, "acme"), (false, "globex")] {
         let command = || {
             if direct {
@@ -409,7 +409,7 @@ async fn tenants_are_created_and_kept_apart() {
 #[test]
 fn passes_are_listed_and_run() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     for user in [
         User {
             dir: folder.path(),
@@ -451,7 +451,7 @@ fn passes_are_listed_and_run() {
 #[test]
 fn passes_over_memories_are_jobs() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     for user in [
         User {
             dir: folder.path(),
@@ -521,7 +521,7 @@ fn passes_over_memories_are_jobs() {
 #[test]
 fn schedules_are_set_and_taken_away() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     for user in [
         User {
             dir: folder.path(),
@@ -588,7 +588,7 @@ fn schedules_are_set_and_taken_away() {
 #[test]
 fn a_job_that_fails_says_why() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     for user in [
         User {
             dir: folder.path(),
@@ -672,7 +672,7 @@ fn an_export_imported_elsewhere_exports_the_same() {
     let second = folder.path().join("2.jsonl");
     std::fs::create_dir(&here).unwrap();
     std::fs::create_dir(&there).unwrap();
-    let server = Server::start(&here);
+    let server = ServerProcess::start(&here);
     let remote = User {
         dir: &here,
         url: Some(&server.url),
@@ -744,7 +744,7 @@ fn exports_and_imports_tell_what_they_leave_out() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().join("here");
     std::fs::create_dir(&here).unwrap();
-    let server = Server::start(&here);
+    let server = ServerProcess::start(&here);
     let remote = User {
         dir: &here,
         url: Some(&server.url),
@@ -817,7 +817,7 @@ fn exports_and_imports_tell_what_they_leave_out() {
 #[tokio::test]
 async fn an_interrupted_export_goes_on_where_it_stopped() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let user = User {
         dir: folder.path(),
         url: Some(&server.url),
@@ -865,7 +865,7 @@ async fn an_interrupted_export_goes_on_where_it_stopped() {
 #[test]
 fn lines_that_cannot_be_imported_are_named_and_the_rest_is_stored() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     for (user, memory) in [
         (
             User {
@@ -940,7 +940,7 @@ fn lines_that_cannot_be_imported_are_named_and_the_rest_is_stored() {
 #[test]
 fn exit_codes_say_what_happened() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let user = User {
         dir: folder.path(),
         url: Some(&server.url),

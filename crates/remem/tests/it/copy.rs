@@ -4,8 +4,8 @@
 
 use crate::common;
 use crate::common::client::BASE;
-use crate::common::{Client, Ran, Server, place, remem, run};
-use remem_testkit::Random;
+use crate::common::{Client, CommandOutput, ServerProcess, place, remem, run};
+use remem_testkit::SeededRandom;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Stdio;
@@ -15,16 +15,16 @@ fn sqlite(dir: &Path) -> String {
     format!("sqlite:{}", dir.display())
 }
 
-fn copy(arguments: &[&str]) -> Ran {
+fn copy(arguments: &[&str]) -> CommandOutput {
     run(remem().arg("copy").args(arguments))
 }
 
 /// A server on a place, whatever the other tests run on.
-fn serve(dir: &Path, database: Option<&str>) -> Server {
+fn serve(dir: &Path, database: Option<&str>) -> ServerProcess {
     // In a run about PostgreSQL every directory has a database already: name the one that is meant.
     match database {
-        Some(url) => Server::start_with(dir, &[], &[("REMEM_DATABASE", url)]),
-        None => Server::start(dir),
+        Some(url) => ServerProcess::start_with(dir, &[], &[("REMEM_DATABASE", url)]),
+        None => ServerProcess::start(dir),
     }
 }
 
@@ -130,7 +130,7 @@ async fn fill(client: &Client) -> ClientState {
 }
 
 /// Checks that everything that a client still has is valid at this server.
-async fn check(server: &Server, held: &ClientState) {
+async fn check(server: &ServerProcess, held: &ClientState) {
     let agent = Client::new(&server.url, &held.key);
     assert_eq!(agent.all_entries("notes").await, held.entries);
     assert_eq!(agent.events_after(0).await, held.events);
@@ -217,7 +217,7 @@ async fn what_clients_hold_on_to_goes_on_working() {
 
 /// Kills the copy again and again at whatever it is doing; what is there then is complete and
 /// counted once.
-fn killed(random: &mut Random, from: &str, to: &str) -> Ran {
+fn killed(random: &mut SeededRandom, from: &str, to: &str) -> CommandOutput {
     let mut kills = 0;
     let mut pause = 20;
     loop {
@@ -249,7 +249,7 @@ fn a_copy_that_is_killed_goes_on() {
     if runs_elsewhere() {
         return;
     }
-    let mut random = Random::fresh();
+    let mut random = SeededRandom::fresh();
     let a = tempfile::tempdir().unwrap();
     let c = tempfile::tempdir().unwrap();
     let home = a.path().join("home");

@@ -6,9 +6,9 @@
 //! restart. The answers that the clients received are then compared with what the host returns,
 //! after every kill for what is new and once more for everything at the end.
 
-use crate::common::books::{Books, Diary, MEMORIES, Write, Writer};
-use crate::common::{Client, Server, place, run_on};
-use remem_testkit::{Random, cases, cases_by_tier, wait_until_blocking};
+use crate::common::books::{Ledger, MEMORIES, WriteRecord, Writer, WriterLog};
+use crate::common::{Client, ServerProcess, place, run_on};
+use remem_testkit::{SeededRandom, cases, cases_by_tier, wait_until_blocking};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,11 +31,11 @@ fn kills() -> usize {
 /// One life of the server: it starts, clients write, it is killed. Answers whether a write was
 /// under way at that moment.
 async fn one_life(
-    server: &mut Server,
+    server: &mut ServerProcess,
     writers: &mut Vec<Writer>,
-    random: &mut Random,
-) -> (Vec<Diary>, bool) {
-    let flying = writers[0].flying.clone();
+    random: &mut SeededRandom,
+) -> (Vec<WriterLog>, bool) {
+    let flying = writers[0].in_flight.clone();
     let client = server.client();
     let mut tasks = tokio::task::JoinSet::new();
     for mut writer in writers.drain(..) {
@@ -76,10 +76,10 @@ fn await_the_end_of_connections(dir: &Path) {
     });
 }
 
-async fn restart(dir: &Path) -> Server {
+async fn restart(dir: &Path) -> ServerProcess {
     await_the_end_of_connections(dir);
     let begun = Instant::now();
-    let server = Server::start(dir);
+    let server = ServerProcess::start(dir);
     server.client().get("/ready").await.is(200);
     let took = begun.elapsed();
     assert!(took <= READY_WITHIN, "ready only after {took:?}");
@@ -87,8 +87,8 @@ async fn restart(dir: &Path) -> Server {
 }
 
 /// Dies while it is still coming up, perhaps in the middle of recovery.
-async fn die_while_starting(dir: &Path, random: &mut Random) {
-    let mut server = Server::spawn(dir, &[], &[]);
+async fn die_while_starting(dir: &Path, random: &mut SeededRandom) {
+    let mut server = ServerProcess::spawn(dir, &[], &[]);
     tokio::time::sleep(Duration::from_micros(random.below(30_000))).await;
     server.kill9();
 }
@@ -106,8 +106,8 @@ fn every_check_is_ok(dir: &Path) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_host_keeps_what_it_acknowledged_and_nothing_by_halves() {
     let folder = tempfile::tempdir().unwrap();
-    let mut random = Random::fresh();
-    let mut books = Books::default();
+    let mut random = SeededRandom::fresh();
+    let mut books = Ledger::default();
     let dir = folder.path().join("data");
     let flying = Arc::<AtomicUsize>::default();
     let writer = |number| Writer {
@@ -116,7 +116,7 @@ async fn a_killed_host_keeps_what_it_acknowledged_and_nothing_by_halves() {
         random: random.branch(),
         known: vec![],
         again: vec![],
-        flying: flying.clone(),
+        in_flight: flying.clone(),
     };
     let mut writers: Vec<Writer> = (0..CLIENTS).map(writer).collect();
     let mut under_way = 0;
@@ -128,14 +128,14 @@ async fn a_killed_host_keeps_what_it_acknowledged_and_nothing_by_halves() {
     for kill in 0..kills {
         let (diaries, sharp) = one_life(&mut server, &mut writers, &mut random).await;
         under_way += usize::from(sharp);
-        diaries.iter().for_each(|diary| books.enter(diary));
+        diaries.iter().for_each(|diary| books.add_log(diary));
         if kill % 10 == 9 {
             die_while_starting(&dir, &mut random).await;
             early += 1;
         }
         server = restart(&dir).await;
         books.check_news(&server.client(), &diaries).await;
-        let open: Vec<&Write> = diaries
+        let open: Vec<&WriteRecord> = diaries
             .iter()
             .flat_map(|d| &d.writes)
             .filter(|w| w.answer.is_none())
@@ -175,18 +175,18 @@ async fn a_killed_host_keeps_what_it_acknowledged_and_nothing_by_halves() {
 /// them by halves either.
 #[tokio::test]
 async fn a_host_killed_in_its_first_start_comes_up_with_a_key_that_works() {
-    let mut random = Random::fresh();
+    let mut random = SeededRandom::fresh();
     for _ in 0..cases(15, if place::is_postgres() { 15 } else { 60 }) {
         let folder = tempfile::tempdir().unwrap();
         let no_key = [("REMEM_BOOTSTRAP_KEY", "")];
-        let mut first = Server::spawn(folder.path(), &[], &no_key);
+        let mut first = ServerProcess::spawn(folder.path(), &[], &no_key);
         tokio::time::sleep(Duration::from_micros(random.below(40_000))).await;
         first.kill9();
         let left: Vec<String> = std::fs::read_dir(folder.path())
             .unwrap()
             .map(|f| f.unwrap().file_name().to_string_lossy().into())
             .collect();
-        let server = Server::start_with(folder.path(), &[], &no_key);
+        let server = ServerProcess::start_with(folder.path(), &[], &no_key);
         let key = std::fs::read_to_string(folder.path().join("bootstrap.key"))
             .unwrap_or_else(|e| panic!("{e}; the kill left {left:?}"));
         let answer = Client::new(&server.url, key.trim())

@@ -1,14 +1,14 @@
 //! The edge of a host, where callers need no key: what they may choose does not grow metrics or show
 //! in the log, and a request names one host.
 
-use crate::common::{KEY, Server};
+use crate::common::{KEY, ServerProcess};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 const CANARY: &str = "CANARYMETHOD";
 
 /// Sends bytes over a connection of their own; gives the whole answer.
-fn raw(server: &Server, request: &str) -> String {
+fn raw(server: &ServerProcess, request: &str) -> String {
     let address = server.url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
@@ -20,7 +20,7 @@ fn raw(server: &Server, request: &str) -> String {
 #[tokio::test]
 async fn a_method_of_one_s_own_choice_is_no_label_and_no_text_of_the_log() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start_with(folder.path(), &[], &[("REMEM_LOG__LEVEL", "trace")]);
+    let server = ServerProcess::start_with(folder.path(), &[], &[("REMEM_LOG__LEVEL", "trace")]);
     for n in 0..50 {
         for path in ["/health", "/nowhere", "/mcp"] {
             let method = format!("{CANARY}{n}");
@@ -44,7 +44,7 @@ async fn a_method_of_one_s_own_choice_is_no_label_and_no_text_of_the_log() {
 #[test]
 fn a_request_names_one_host() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let ask = |version: &str, hosts: &str| {
         let head = format!("GET /v1/host/remembrancer/memory {version}\r\n{hosts}");
         let rest = format!("Authorization: Bearer {KEY}\r\nConnection: close\r\n\r\n");
@@ -63,7 +63,7 @@ fn a_request_names_one_host() {
 }
 
 /// The status and body of a `tools/list` over MCP, asked for with these headers.
-fn list_tools(server: &Server, headers: &str) -> String {
+fn list_tools(server: &ServerProcess, headers: &str) -> String {
     let body = r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{}}"#;
     let length = body.len();
     let answer = raw(
@@ -86,7 +86,7 @@ fn a_foreign_name_reaches_no_mcp_on_the_loopback() {
     let folder = tempfile::tempdir().unwrap();
     let hosts = ("REMEM_SERVER__HOSTS", r#"["memory.example.com"]"#);
     for (settings, named) in [(&[][..], "403"), (&[hosts][..], "200")] {
-        let server = Server::start_with(folder.path(), &[], settings);
+        let server = ServerProcess::start_with(folder.path(), &[], settings);
         for (headers, status) in [
             ("Host: localhost\r\n", "200"),
             ("Host: 127.0.0.1:7077\r\n", "200"),
@@ -137,7 +137,7 @@ fn files_are_their_owner_s_alone() {
         found.retain(|path| path.is_file());
         found
     };
-    let mut server = Server::start(folder.path());
+    let mut server = ServerProcess::start(folder.path());
     let seen = files();
     assert!(
         seen.iter()
@@ -157,7 +157,7 @@ fn files_are_their_owner_s_alone() {
             // Written once and never again: not the server's to mend.
             let _ = std::fs::set_permissions(folder.path().join(name), open(0o600));
         }
-        server = Server::start(folder.path());
+        server = ServerProcess::start(folder.path());
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::common;
 use crate::common::client::{BASE, finish};
-use crate::common::{Client, Server, files, run, run_on, run_with_input};
+use crate::common::{Client, ServerProcess, files, run, run_on, run_with_input};
 use remem_testkit::wait_until_blocking;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -242,7 +242,7 @@ async fn assert_unknown(client: &Client, ids: &[String], planted: &[Planted]) {
 async fn a_deleted_entry_leaves_the_files_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let planted = planted("one");
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let client = server.client();
     let mut neighbours = vec![put_neighbour(&client, 1).await];
     let ids = put_all(&client, &planted).await;
@@ -260,7 +260,7 @@ async fn a_deleted_entry_leaves_the_files_by_itself() {
 async fn the_purge_pass_makes_a_deleted_entry_gone_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let planted = planted("two");
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let client = server.client();
     let ids = put_all(&client, &planted).await;
     assert_present(folder.path(), &planted);
@@ -279,7 +279,7 @@ async fn the_purge_pass_makes_a_deleted_entry_gone_at_once() {
 async fn an_expired_entry_is_invisible_at_once_and_leaves_the_files() {
     let folder = tempfile::tempdir().unwrap();
     let mut planted = planted("three");
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let client = server.client();
     let neighbours = [put_neighbour(&client, 1).await];
     let end = std::time::SystemTime::now()
@@ -318,7 +318,7 @@ async fn an_expired_entry_is_invisible_at_once_and_leaves_the_files() {
 async fn vacuum_on_a_stopped_host_makes_deleted_text_gone_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let planted = planted("four");
-    let mut server = Server::start(folder.path());
+    let mut server = ServerProcess::start(folder.path());
     let client = server.client();
     let neighbours = [put_neighbour(&client, 1).await];
     let ids = put_all(&client, &planted).await;
@@ -330,7 +330,7 @@ async fn vacuum_on_a_stopped_host_makes_deleted_text_gone_at_once() {
     }
     run_on(folder.path(), &["--local", "vacuum"]).exits(0);
     assert_gone(folder.path(), &planted);
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     assert_unknown(&server.client(), &ids, &planted).await;
     assert_neighbours(&server.client(), &neighbours).await;
 }
@@ -339,7 +339,7 @@ async fn vacuum_on_a_stopped_host_makes_deleted_text_gone_at_once() {
 async fn a_host_that_dies_right_after_a_delete_finishes_the_job() {
     let folder = tempfile::tempdir().unwrap();
     let planted = planted("five");
-    let mut server = Server::start(folder.path());
+    let mut server = ServerProcess::start(folder.path());
     let ids = put_all(&server.client(), &planted).await;
     for id in &ids {
         server.client().delete(&entry_path(id)).await.is(204);
@@ -347,7 +347,7 @@ async fn a_host_that_dies_right_after_a_delete_finishes_the_job() {
     server.kill9();
     let left = files::find(folder.path(), &needles(&planted));
     println!("{} traces of canaries after the kill", left.len());
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     assert_gone_soon(folder.path(), &planted);
     assert_unknown(&server.client(), &ids, &planted).await;
 }
@@ -356,7 +356,7 @@ async fn a_host_that_dies_right_after_a_delete_finishes_the_job() {
 async fn a_deleted_entry_cannot_be_imported_back() {
     let folder = tempfile::tempdir().unwrap();
     let planted = [short("six")];
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let client = server.client();
     let ids = put_all(&client, &planted).await;
     let export = run_on(
@@ -434,7 +434,7 @@ const SUBJECT: &str = "person: Zebulon Quillfeather";
 async fn a_forgotten_subject_leaves_no_trace_in_any_file() {
     let folder = tempfile::tempdir().unwrap();
     let mut planted = planted("seven");
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let client = server.client();
     let mut neighbours = vec![put_neighbour(&client, 1).await];
     planted
@@ -481,7 +481,7 @@ async fn a_forgotten_subject_leaves_no_trace_in_any_file() {
 async fn a_forgotten_subject_leaves_the_files_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let mut planted = planted("eight");
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let client = server.client();
     planted
         .iter_mut()

@@ -3,7 +3,7 @@
 //!
 //! Needs a Python that has the PyPI package `blake3`; its path is in `REMEM_TEST_PYTHON`.
 
-use crate::common::{Client, KEY, Ran, Server, run};
+use crate::common::{Client, CommandOutput, KEY, ServerProcess, run};
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ fn program() -> String {
     rest.split_once("```").unwrap().0.to_owned()
 }
 
-fn python(arguments: &[&str]) -> Ran {
+fn python(arguments: &[&str]) -> CommandOutput {
     let Some(python) = std::env::var_os("REMEM_TEST_PYTHON") else {
         panic!(
             "REMEM_TEST_PYTHON is not set: run `scripts/test`, which installs what the program needs"
@@ -25,7 +25,7 @@ fn python(arguments: &[&str]) -> Ran {
     run(Command::new(python).args(arguments))
 }
 
-fn verify(dir: &Path, server: &Server) -> Ran {
+fn verify(dir: &Path, server: &ServerProcess) -> CommandOutput {
     let file = dir.join("verify.py");
     std::fs::write(&file, program()).unwrap();
     python(&[file.to_str().unwrap(), &server.url, KEY])
@@ -46,7 +46,7 @@ async fn has_ended(client: &Client, id: &str) {
 #[tokio::test]
 async fn the_documented_program_recomputes_the_chain() {
     let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::start(folder.path());
+    let mut server = ServerProcess::start(folder.path());
     let client = server.client();
     for text in [
         "Ana prefers tea",
@@ -92,7 +92,7 @@ async fn the_documented_program_recomputes_the_chain() {
     let change = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); \
         db.execute(\"UPDATE event SET at = at + 1 WHERE seq = 2\"); db.commit()";
     python(&["-c", change, database.to_str().unwrap()]).exits(0);
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let ran = verify(folder.path(), &server).exits(1);
     assert!(
         ran.stderr.contains("event 2 does not follow"),

@@ -6,7 +6,7 @@
 //! the spaces between columns do not count. A block that cannot run stands in `NOT_RUN` with the
 //! reason.
 
-use crate::common::{Server, place};
+use crate::common::{ServerProcess, place};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -265,7 +265,7 @@ fn fits(shown: &[String], real: &[String]) -> bool {
 }
 
 /// Types the commands of a page into one shell; answers what each printed, and its exit code.
-fn typed(page: &str, steps: &[&Step], folder: &Path, server: &Server) -> Vec<(String, i32)> {
+fn typed(page: &str, steps: &[&Step], folder: &Path, server: &ServerProcess) -> Vec<(String, i32)> {
     let port = server.url.rsplit_once('/').unwrap().1;
     let mut script = "exec 2>&1\n".to_owned();
     for (_, given) in GIVEN.iter().filter(|(of, _)| *of == page) {
@@ -314,7 +314,7 @@ fn faults(page: &str, text: &str) -> Vec<String> {
     }
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("remem-data");
-    let server = Server::start_with(&data, &[], &[("REMEM_BOOTSTRAP_KEY", "")]);
+    let server = ServerProcess::start_with(&data, &[], &[("REMEM_BOOTSTRAP_KEY", "")]);
     let mut faults = Vec::new();
     let mut done = typed(page, &steps, folder.path(), &server).into_iter();
     for step in steps {

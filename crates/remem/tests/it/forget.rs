@@ -4,7 +4,7 @@
 
 use crate::common::client::BASE;
 use crate::common::user::{MEMORY, User};
-use crate::common::{Client, Server, files, place, remem, run, run_with_input};
+use crate::common::{Client, ServerProcess, files, place, remem, run, run_with_input};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -138,7 +138,7 @@ fn verifies(user: &User<'_>, report: &Path) {
 #[test]
 fn a_subject_is_forgotten_through_a_server() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     forgets(&User {
         dir: folder.path(),
         url: Some(&server.url),
@@ -176,7 +176,7 @@ fn a_report_says_how_long_copies_hold_what_is_gone() {
 #[tokio::test]
 async fn the_words_of_a_subject_are_stored_nowhere() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start_with(folder.path(), &[], &[("REMEM_LOG__LEVEL", "trace")]);
+    let server = ServerProcess::start_with(folder.path(), &[], &[("REMEM_LOG__LEVEL", "trace")]);
     let client = server.client();
     let words = "Zebulon Quillfeather";
     let body = json!({"content": "CanaryMarzipan", "subjects": ["Zebulon Quillfeather", "x"]});
@@ -243,7 +243,7 @@ async fn a_full_vacuum_of_the_database_leaves_nothing_of_a_forgotten_text() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let client = server.client();
     client.put(MEMORY, &json!({"content": "CANARYMARZIPANVEX in a tin", "tags": ["TagOkapiForget"], "subjects": [SUBJECT]})).await;
     let needles = ["CANARYMARZIPANVEX", "canarymarzipanvex", "TagOkapiForget"].map(str::to_owned);

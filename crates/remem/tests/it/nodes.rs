@@ -2,8 +2,8 @@
 //! go to another one, streams and keys follow across nodes, passes happen once, and a node that
 //! dies or sleeps does not hold up the rest.
 
-use crate::common::client::{Answer, BASE, finish};
-use crate::common::{Client, Server, place, remem, run};
+use crate::common::client::{BASE, HttpAnswer, finish};
+use crate::common::{Client, ServerProcess, place, remem, run};
 use remem_testkit::wait_until_blocking;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ const MEMORY: &str = "agent/1";
 struct Nodes {
     folder: TempDir,
     database: String,
-    servers: Vec<Server>,
+    servers: Vec<ServerProcess>,
 }
 
 impl Nodes {
@@ -36,8 +36,8 @@ impl Nodes {
         nodes
     }
 
-    fn another(&self, number: usize) -> Server {
-        Server::start_with(
+    fn another(&self, number: usize) -> ServerProcess {
+        ServerProcess::start_with(
             &self.folder.path().join(number.to_string()),
             &["--database", &self.database],
             &[],
@@ -269,7 +269,7 @@ async fn a_node_that_dies_is_replaced_by_any_other() {
 
 /// Repeats a write under its key while the database is too busy to answer, as the error message
 /// advises clients.
-async fn put_patiently(client: &Client, memory: &str, content: &str) -> Answer {
+async fn put_patiently(client: &Client, memory: &str, content: &str) -> HttpAnswer {
     for _ in 0..20 {
         let request = client.request(Method::POST, &Client::memory(memory, "entries"));
         let answer = finish(

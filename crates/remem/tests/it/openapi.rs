@@ -2,14 +2,14 @@
 //! The scripts are in `openapi/`. The gate validates the document; `scripts/test --full=suites`
 //! installs a linter, two generators and a fuzzer, and runs the other scripts with them.
 
-use crate::common::{Server, run};
+use crate::common::{ServerProcess, run};
 use std::path::Path;
 use std::process::Command;
 
 #[test]
 fn the_document_of_a_running_host_is_valid() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let Some(python) = std::env::var_os("REMEM_TEST_PYTHON") else {
         panic!("REMEM_TEST_PYTHON is not set: run `scripts/test`, which installs the validator")
     };

@@ -6,7 +6,7 @@
 //! Needs a Python that has the PyPI packages `openwop-client` and `jsonschema`; its path is in
 //! `REMEM_TEST_PYTHON`.
 
-use crate::common::{KEY, Server, place, run};
+use crate::common::{KEY, ServerProcess, place, run};
 use std::path::Path;
 use std::process::Command;
 
@@ -60,7 +60,7 @@ fn scenarios(line: &str) -> u32 {
 #[test]
 fn the_openwop_client_finds_everything() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start_with(folder.path(), &["--enable-test-seams"], &[CANARY]);
+    let server = ServerProcess::start_with(folder.path(), &["--enable-test-seams"], &[CANARY]);
     for _ in 0..2 {
         let last = play("client.py", &[&server.url, KEY]);
         assert!(last.ends_with("checks held"), "{last}");
@@ -73,7 +73,8 @@ fn the_openwop_client_finds_everything() {
 fn conformance_scenarios_hold_again_and_again() {
     let folder = tempfile::tempdir().unwrap();
     for rounds in [2, 1] {
-        let mut server = Server::start_with(folder.path(), &["--enable-test-seams"], &[CANARY]);
+        let mut server =
+            ServerProcess::start_with(folder.path(), &["--enable-test-seams"], &[CANARY]);
         for _ in 0..rounds {
             assert!(scenarios(&play("conformance.py", &["durable", &server.url, KEY])) >= 45);
         }
@@ -94,7 +95,7 @@ fn a_host_whose_memory_does_not_last_says_so() {
         return; // memory in the process has no database
     }
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start_with(
+    let server = ServerProcess::start_with(
         folder.path(),
         &["--enable-test-seams", "--store", "memory"],
         &[CANARY],
@@ -105,6 +106,6 @@ fn a_host_whose_memory_does_not_last_says_so() {
 #[test]
 fn a_host_without_seams_has_none() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start_with(folder.path(), &[], &[CANARY]);
+    let server = ServerProcess::start_with(folder.path(), &[], &[CANARY]);
     assert!(scenarios(&play("conformance.py", &["plain", &server.url, KEY])) >= 12);
 }

@@ -4,10 +4,10 @@
 //!
 //! Each test has a PostgreSQL of its own, since it is not kind to it.
 
-use crate::common::books::{Books, Diary, Write, Writer};
+use crate::common::books::{Ledger, WriteRecord, Writer, WriterLog};
 use crate::common::client::finish;
-use crate::common::{Client, Server, place, remem, run};
-use remem_testkit::{Random, cases, wait_until_blocking};
+use crate::common::{Client, ServerProcess, place, remem, run};
+use remem_testkit::{SeededRandom, cases, wait_until_blocking};
 use reqwest::Method;
 use serde_json::json;
 use std::io::Write as _;
@@ -49,8 +49,8 @@ impl OwnPostgres {
         script(command, &self.dir)
     }
 
-    fn host(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Server {
-        Server::start_with(
+    fn host(&self, arguments: &[&str], environment: &[(&str, &str)]) -> ServerProcess {
+        ServerProcess::start_with(
             &self.dir.join("node"),
             &[&["--database", &self.app_url], arguments].concat(),
             environment,
@@ -124,9 +124,9 @@ async fn write_until(
     crash: impl FnOnce(),
     client: &Client,
     writers: &mut Vec<Writer>,
-    random: &mut Random,
-) -> (Vec<Diary>, bool) {
-    let flying = writers[0].flying.clone();
+    random: &mut SeededRandom,
+) -> (Vec<WriterLog>, bool) {
+    let flying = writers[0].in_flight.clone();
     let mut tasks = tokio::task::JoinSet::new();
     for mut writer in writers.drain(..) {
         let client = client.clone();
@@ -146,8 +146,8 @@ async fn write_until(
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_killed_database_loses_nothing_that_was_acknowledged() {
     let database = OwnPostgres::start();
-    let mut random = Random::fresh();
-    let mut books = Books::default();
+    let mut random = SeededRandom::fresh();
+    let mut books = Ledger::default();
     let mut server = database.host(&[], &[]);
     let client = server.client();
     let flying = Arc::<AtomicUsize>::default();
@@ -157,7 +157,7 @@ async fn a_killed_database_loses_nothing_that_was_acknowledged() {
         random: random.branch(),
         known: vec![],
         again: vec![],
-        flying: flying.clone(),
+        in_flight: flying.clone(),
     };
     let mut writers: Vec<Writer> = (0..8).map(writer).collect();
     let mut under_way = 0;
@@ -169,7 +169,7 @@ async fn a_killed_database_loses_nothing_that_was_acknowledged() {
         let crash = || drop(database.run(if kill % 6 == 5 { "restart" } else { "kill" }));
         let (diaries, sharp) = write_until(crash, &client, &mut writers, &mut random).await;
         under_way += usize::from(sharp);
-        diaries.iter().for_each(|diary| books.enter(diary));
+        diaries.iter().for_each(|diary| books.add_log(diary));
         if kill % 6 != 5 {
             slowest_out = slowest_out.max(ready_becomes(&client, 503, NOT_READY_WITHIN).await);
             tokio::task::block_in_place(|| database.run("start"));
@@ -179,7 +179,7 @@ async fn a_killed_database_loses_nothing_that_was_acknowledged() {
         unanswered += diaries
             .iter()
             .flat_map(|d| &d.writes)
-            .filter(|w: &&Write| w.answer.is_none())
+            .filter(|w: &&WriteRecord| w.answer.is_none())
             .count();
     }
     books.check_all(&client).await;

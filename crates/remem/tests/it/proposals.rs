@@ -1,7 +1,7 @@
 //! Proves that proposals and automations can be managed from the command line, through a server and
 //! on the store itself, and that what is installed is what was shown.
 
-use crate::common::{KEY, Ran, Server, remem_on, run};
+use crate::common::{CommandOutput, KEY, ServerProcess, remem_on, run};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn template(text: &str) -> Value {
 }
 
 /// Submit, show, revise, apply, reject, archive: the same over HTTP and with --local.
-fn a_proposals_life(folder: &Path, name: &str, remem: impl Fn(&[&str]) -> Ran) {
+fn a_proposals_life(folder: &Path, name: &str, remem: impl Fn(&[&str]) -> CommandOutput) {
     let artifact = |text: &str| {
         let mut artifact = template(text);
         artifact["templateId"] = json!(name);
@@ -120,7 +120,7 @@ fn a_proposals_life(folder: &Path, name: &str, remem: impl Fn(&[&str]) -> Ran) {
     assert!(listed["proposals"].as_array().unwrap().contains(&archived));
 }
 
-fn an_automations_life(folder: &Path, remem: impl Fn(&[&str]) -> Ran) {
+fn an_automations_life(folder: &Path, remem: impl Fn(&[&str]) -> CommandOutput) {
     let file = write(
         folder,
         "nightly.json",
@@ -192,7 +192,7 @@ fn proposals_are_managed_through_a_server_and_on_the_store() {
     let local = |arguments: &[&str]| run(remem_on(folder.path()).arg("--local").args(arguments));
     a_proposals_life(files.path(), "local-greeting", local);
     an_automations_life(files.path(), local);
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let remote = |arguments: &[&str]| {
         run(remem_on(folder.path())
             .args(["--url", &server.url, "--key", KEY])

@@ -6,7 +6,7 @@
 
 use crate::common;
 use crate::common::client::BASE;
-use crate::common::{Client, Server};
+use crate::common::{Client, ServerProcess};
 use remem_testkit::wait_for;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ async fn ended(client: &Client, id: &str) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_kill_9() {
     let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::start(folder.path());
+    let mut server = ServerProcess::start(folder.path());
     let write = |n: usize| json!({"id": format!("w{n}"), "typeId": "core.identity", "config": {"memoryAction": "write", "memoryRef": "m", "content": format!("text {n}")}});
     let read = |n: usize| json!({"id": format!("r{n}"), "typeId": "core.identity", "config": {"memoryAction": "read", "memoryRef": "m", "limit": 5}});
     let nodes: Vec<Value> = (0..12).flat_map(|n| [write(n), read(n)]).collect();
@@ -57,7 +57,7 @@ async fn runs_survive_kill_9() {
         }
         tokio::time::sleep(Duration::from_millis(30 * round)).await;
         server.kill9();
-        server = Server::start(folder.path());
+        server = ServerProcess::start(folder.path());
     }
     let client = server.client();
     let mut written: HashMap<String, u32> = HashMap::new();
@@ -132,7 +132,7 @@ async fn a_run_is_told_to_a_webhook() {
     let mut lines = BufReader::new(receiver.0.stdout.take().unwrap()).lines();
     let port = lines.next().unwrap().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start_with(
+    let server = ServerProcess::start_with(
         folder.path(),
         &[],
         &[("REMEM_WEBHOOKS__ALLOW_PRIVATE", "true")],

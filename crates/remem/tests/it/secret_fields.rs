@@ -7,8 +7,8 @@
 //! are looked for in all answers, the database and the log.
 
 use crate::common::client::{Client, encode};
-use crate::common::{Server, place};
-use crate::secrets::Seen;
+use crate::common::{ServerProcess, place};
+use crate::secrets::HostOutput;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,13 +21,13 @@ const MEMORY: &str = "vault/fields";
 const SIGNING_SECRET: &str = "POST /v1/webhooks /secret";
 
 #[derive(Deserialize)]
-pub(crate) struct Plan {
+pub(crate) struct FieldPlan {
     pub operation: String,
     pub body: Value,
     pub status: Option<u16>,
 }
 
-impl Plan {
+impl FieldPlan {
     pub fn method(&self) -> Method {
         let (method, _) = self.operation.split_once(' ').unwrap();
         method.parse().unwrap()
@@ -40,7 +40,7 @@ impl Plan {
 }
 
 /// The plans of all operations.
-pub(crate) fn plans() -> Vec<Plan> {
+pub(crate) fn plans() -> Vec<FieldPlan> {
     serde_json::from_str(include_str!("secret_fields.json")).unwrap()
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn operations(document: &Value) -> impl Iterator<Item = (String, &Val
 }
 
 /// Fields that no plan has, as one line each.
-fn unplanned(document: &Value, plans: &[Plan]) -> Vec<String> {
+fn unplanned(document: &Value, plans: &[FieldPlan]) -> Vec<String> {
     let mut missing = Vec::new();
     for (operation, about) in operations(document) {
         let mut fields = BTreeSet::new();
@@ -130,7 +130,7 @@ fn unplanned(document: &Value, plans: &[Plan]) -> Vec<String> {
         {
             text_fields(document, &content.1["schema"], "", &mut fields);
         }
-        let mine: Vec<&Plan> = plans
+        let mine: Vec<&FieldPlan> = plans
             .iter()
             .filter(|plan| plan.operation == operation)
             .collect();
@@ -163,7 +163,7 @@ pub(crate) fn texts_of(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-async fn plant_in_fields(seen: &mut Seen, client: &Client, plan: &Plan, secret: &str) {
+async fn plant_in_fields(seen: &mut HostOutput, client: &Client, plan: &FieldPlan, secret: &str) {
     let mut texts = Vec::new();
     texts_of(&plan.body, "", &mut texts);
     for text in texts {
@@ -188,7 +188,12 @@ async fn plant_in_fields(seen: &mut Seen, client: &Client, plan: &Plan, secret: 
 }
 
 /// Every parameter of a path or a query, with its operation otherwise as plain as can be.
-async fn plant_in_parameters(seen: &mut Seen, client: &Client, document: &Value, secret: &str) {
+async fn plant_in_parameters(
+    seen: &mut HostOutput,
+    client: &Client,
+    document: &Value,
+    secret: &str,
+) {
     let planted = encode(secret);
     for (operation, about) in operations(document) {
         let (method, path) = operation.split_once(' ').unwrap();
@@ -226,9 +231,10 @@ async fn every_text_field_of_every_request_has_a_plan_and_keeps_no_secret() {
     let shaped = format!("{}{}", "AKIA", "Z7QW3E5RT2YU4IOP");
     let secrets = [REGISTERED.to_owned(), shaped.clone(), shaped.to_lowercase()];
     let log = [("REMEM_LOG__LEVEL", "trace")];
-    let mut server = Server::start_with(&dir, &["--secrets-file", file.to_str().unwrap()], &log);
+    let mut server =
+        ServerProcess::start_with(&dir, &["--secrets-file", file.to_str().unwrap()], &log);
     let client = server.client();
-    let mut seen = Seen::default();
+    let mut seen = HostOutput::default();
     let document = client.request(Method::GET, "/v1/openapi.json");
     let document = seen
         .send("document", document)

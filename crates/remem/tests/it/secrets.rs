@@ -7,8 +7,8 @@
 //! way, to prove that the search would find it.
 
 use crate::common;
-use crate::common::client::{Answer, BASE, encode, finish};
-use crate::common::{Client, Server, files, place, remem, run, run_with_input};
+use crate::common::client::{BASE, HttpAnswer, encode, finish};
+use crate::common::{Client, ServerProcess, files, place, remem, run, run_with_input};
 use remem_testkit::wait_until;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ const WORKED: &str = "vault/passes";
 const WORD: &str = "Marmaladequartz";
 
 /// Something that must not be seen anywhere.
-struct Secret {
+struct PlantedSecret {
     /// The secret as a caller would paste it.
     text: String,
     /// The parts of it that give it away.
@@ -33,8 +33,8 @@ struct Secret {
     registered: bool,
 }
 
-fn secret(text: &str, telling: &[&str], marker: &'static str, registered: bool) -> Secret {
-    Secret {
+fn secret(text: &str, telling: &[&str], marker: &'static str, registered: bool) -> PlantedSecret {
+    PlantedSecret {
         text: text.to_owned(),
         telling: telling.iter().map(|t| (*t).to_owned()).collect(),
         marker,
@@ -43,7 +43,7 @@ fn secret(text: &str, telling: &[&str], marker: &'static str, registered: bool) 
 }
 
 /// Put together here, so that this file does not itself look like a leak.
-fn secrets() -> Vec<Secret> {
+fn secrets() -> Vec<PlantedSecret> {
     let aws = format!("{}{}", "AKIA", "Z7QW3E5RT2YU4IOP");
     let github = format!("{}{}", "ghp_", "k8Jm2Qx7Lp4Rv9Tz1Wb6Yc3Nd5Fg0Hs8Ju2A");
     let lines = [
@@ -98,7 +98,7 @@ fn secrets() -> Vec<Secret> {
 }
 
 /// Every way a telling part could be spelled by accident.
-fn needles(secrets: &[Secret]) -> Vec<String> {
+fn needles(secrets: &[PlantedSecret]) -> Vec<String> {
     let telling = secrets.iter().flat_map(|s| &s.telling);
     telling
         .flat_map(|t| {
@@ -114,9 +114,9 @@ fn needles(secrets: &[Secret]) -> Vec<String> {
 
 /// Every text that came back from the host, with a description of the request.
 #[derive(Default)]
-pub(crate) struct Seen(Vec<(String, String)>);
+pub(crate) struct HostOutput(Vec<(String, String)>);
 
-impl Seen {
+impl HostOutput {
     pub(crate) fn add(&mut self, place: &str, text: String) {
         self.0.push((place.to_owned(), text));
     }
@@ -127,7 +127,7 @@ impl Seen {
         &mut self,
         place: &str,
         request: reqwest::RequestBuilder,
-    ) -> Option<Answer> {
+    ) -> Option<HttpAnswer> {
         let (client, request) = request.build_split();
         let answer = finish(reqwest::RequestBuilder::from_parts(client, request.ok()?)).await;
         let answer = answer.unwrap_or_else(|e| panic!("{place}: {e}"));
@@ -155,7 +155,7 @@ impl Seen {
 
 /// Plants the secret where text is meant to be stored: content, tags, metadata (names and values,
 /// nested, as a number), one by one, in a batch, as an import, and through MCP.
-async fn plant_stored(seen: &mut Seen, client: &Client, text: &str) {
+async fn plant_stored(seen: &mut HostOutput, client: &Client, text: &str) {
     let line = text.replace('\n', " ");
     let number: Value = text
         .parse::<u64>()
@@ -219,7 +219,7 @@ async fn plant_stored(seen: &mut Seen, client: &Client, text: &str) {
 }
 
 /// Plants the secret in paths and query strings.
-async fn plant_in_addresses(seen: &mut Seen, client: &Client, text: &str) {
+async fn plant_in_addresses(seen: &mut HostOutput, client: &Client, text: &str) {
     let code = encode(text);
     let entries = Client::memory(MEMORY, "entries");
     let entry = Client::memory(MEMORY, &format!("entries/{code}"));
@@ -280,7 +280,7 @@ async fn plant_in_addresses(seen: &mut Seen, client: &Client, text: &str) {
 }
 
 /// Headers, with the right key and with a wrong one that is the secret.
-async fn plant_in_headers(seen: &mut Seen, client: &Client, text: &str) {
+async fn plant_in_headers(seen: &mut HostOutput, client: &Client, text: &str) {
     let path = Client::memory(MEMORY, "entries");
     let keyed = client
         .request(Method::POST, &path)
@@ -340,7 +340,7 @@ async fn plant_in_headers(seen: &mut Seen, client: &Client, text: &str) {
 }
 
 /// Bodies that are refused, and searches.
-async fn plant_in_bodies(seen: &mut Seen, client: &Client, text: &str) {
+async fn plant_in_bodies(seen: &mut HostOutput, client: &Client, text: &str) {
     let quoted = json!(text).to_string();
     let bodies = [
         text.to_owned(),
@@ -418,7 +418,7 @@ fn tool(client: &Client, name: &str, arguments: &Value) -> reqwest::RequestBuild
 }
 
 /// Arguments of MCP tools, and what surrounds them.
-async fn plant_in_mcp(seen: &mut Seen, client: &Client, text: &str) {
+async fn plant_in_mcp(seen: &mut HostOutput, client: &Client, text: &str) {
     let tools = [
         "memory_put",
         "memory_get",
@@ -483,7 +483,7 @@ async fn plant_in_mcp(seen: &mut Seen, client: &Client, text: &str) {
 }
 
 /// Lines of an import: good ones, ones with a bad name, ones that are no JSON.
-fn plant_in_import(seen: &mut Seen, server: &Server, secret: &str) {
+fn plant_in_import(seen: &mut HostOutput, server: &ServerProcess, secret: &str) {
     let lines = [
         json!({"memoryRef": "vault/import", "content": secret, "tags": [secret.replace('\n', " ")], "metadata": {(secret): secret}})
             .to_string(),
@@ -501,7 +501,7 @@ fn plant_in_import(seen: &mut Seen, server: &Server, secret: &str) {
 }
 
 /// Plants the secret where the requests of passes, jobs and schedules take text.
-async fn plant_in_passes(seen: &mut Seen, client: &Client, text: &str) {
+async fn plant_in_passes(seen: &mut HostOutput, client: &Client, text: &str) {
     let code = encode(text);
     for name in ["consolidate", "compact", "distill"] {
         for body in [
@@ -575,7 +575,7 @@ async fn plant_in_passes(seen: &mut Seen, client: &Client, text: &str) {
 }
 
 /// Texts for passes: one that says something, the same in nearly the same words, and another.
-async fn plant_for_passes(seen: &mut Seen, client: &Client, n: usize, text: &str) {
+async fn plant_for_passes(seen: &mut HostOutput, client: &Client, n: usize, text: &str) {
     let texts = [
         format!(
             "The gateway of region {n} was reached with {text} during the rehearsal of the move."
@@ -600,7 +600,7 @@ async fn plant_for_passes(seen: &mut Seen, client: &Client, n: usize, text: &str
 }
 
 /// Runs a pass to its end; answers the job.
-async fn work(seen: &mut Seen, client: &Client, name: &str, options: Value) -> Value {
+async fn work(seen: &mut HostOutput, client: &Client, name: &str, options: Value) -> Value {
     let body = json!({"memoryRef": WORKED, "options": options});
     let run = client.request(Method::POST, &format!("{BASE}/passes/{name}/run"));
     let mut job = seen
@@ -628,7 +628,7 @@ async fn work(seen: &mut Seen, client: &Client, name: &str, options: Value) -> V
 
 /// Every pass over the memory for them, and what each leaves behind. Answers the text of the
 /// digests.
-async fn run_passes(seen: &mut Seen, client: &Client) -> Vec<String> {
+async fn run_passes(seen: &mut HostOutput, client: &Client) -> Vec<String> {
     let distilled = work(seen, client, "distill", json!({"markdown": true})).await;
     work(seen, client, "consolidate", json!({})).await;
     let compacted = work(seen, client, "compact", json!({"include": "all"})).await;
@@ -665,7 +665,7 @@ async fn run_passes(seen: &mut Seen, client: &Client) -> Vec<String> {
 }
 
 /// Everything that can be read back.
-async fn read_everything(seen: &mut Seen, server: &Server) {
+async fn read_everything(seen: &mut HostOutput, server: &ServerProcess) {
     let client = server.client();
     for memory in [MEMORY, WORKED, "vault/import"] {
         seen.send(
@@ -739,8 +739,8 @@ async fn read_everything(seen: &mut Seen, server: &Server) {
     }
 }
 
-fn write_secrets_file(path: &Path, secrets: &[Secret]) {
-    let line = |s: &Secret| {
+fn write_secrets_file(path: &Path, secrets: &[PlantedSecret]) {
+    let line = |s: &PlantedSecret| {
         json!({"secretId": s.marker.trim_start_matches("[REDACTED:").trim_end_matches(']'), "secret": s.text}).to_string()
     };
     let lines: Vec<String> = secrets.iter().filter(|s| s.registered).map(line).collect();
@@ -751,7 +751,7 @@ fn write_secrets_file(path: &Path, secrets: &[Secret]) {
 async fn no_trace_is_left(log_format: &str) {
     let folder = tempfile::tempdir().unwrap();
     let secrets = secrets();
-    let mut seen = Seen::default();
+    let mut seen = HostOutput::default();
     let dir = folder.path().join("data");
     let file = folder.path().join("secrets.jsonl");
     write_secrets_file(&file, &secrets);
@@ -759,7 +759,7 @@ async fn no_trace_is_left(log_format: &str) {
         ("REMEM_LOG__LEVEL", "trace"),
         ("REMEM_LOG__FORMAT", log_format),
     ];
-    let mut server = Server::start_with(
+    let mut server = ServerProcess::start_with(
         &dir,
         &["--secrets-file", file.to_str().unwrap()],
         &environment,
@@ -869,8 +869,8 @@ async fn a_secret_leaves_no_trace_with_a_json_log() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ordinary_word_is_found_in_the_database_and_never_in_the_log() {
     let folder = tempfile::tempdir().unwrap();
-    let mut seen = Seen::default();
-    let server = Server::start_with(folder.path(), &[], &[("REMEM_LOG__LEVEL", "trace")]);
+    let mut seen = HostOutput::default();
+    let server = ServerProcess::start_with(folder.path(), &[], &[("REMEM_LOG__LEVEL", "trace")]);
     let client = server.client();
     plant_stored(&mut seen, &client, WORD).await;
     plant_for_passes(&mut seen, &client, 1, WORD).await;

@@ -4,8 +4,8 @@
 
 use crate::common;
 use crate::common::client::{BASE, finish};
-use crate::common::{Client, KEY, Server};
-use remem_testkit::{Random, deadline, wait_until, wait_until_blocking};
+use crate::common::{Client, KEY, ServerProcess};
+use remem_testkit::{SeededRandom, deadline, wait_until, wait_until_blocking};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -89,8 +89,8 @@ async fn assert_stored(client: &Client, outcomes: &[WriteOutcomes]) -> usize {
     outcomes.iter().map(|t| t.stored.len()).sum()
 }
 
-async fn stop_under_load(dir: &Path, random: &mut Random) {
-    let mut server = Server::start(dir);
+async fn stop_under_load(dir: &Path, random: &mut SeededRandom) {
+    let mut server = ServerProcess::start(dir);
     let acknowledged = Arc::<AtomicUsize>::default();
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..8 {
@@ -122,7 +122,7 @@ async fn stop_under_load(dir: &Path, random: &mut Random) {
         asked.elapsed(),
         server.output()
     );
-    let server = Server::start(dir);
+    let server = ServerProcess::start(dir);
     let stored = assert_stored(&server.client(), &outcomes).await;
     let unknown: usize = outcomes.iter().map(|t| t.unknown.len()).sum();
     println!(
@@ -133,7 +133,7 @@ async fn stop_under_load(dir: &Path, random: &mut Random) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopping_host_loses_nothing_and_leaves_in_time() {
-    let mut random = Random::fresh();
+    let mut random = SeededRandom::fresh();
     for _ in 0..5 {
         let folder = tempfile::tempdir().unwrap();
         stop_under_load(folder.path(), &mut random).await;
@@ -147,7 +147,7 @@ struct HalfSent {
     rest: String,
 }
 
-fn half_sent(server: &Server, text: &str) -> HalfSent {
+fn half_sent(server: &ServerProcess, text: &str) -> HalfSent {
     let body = json!({"content": text}).to_string();
     let (half, rest) = body.split_at(body.len() / 2);
     let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
@@ -175,7 +175,7 @@ fn half_sent(server: &Server, text: &str) -> HalfSent {
 #[tokio::test]
 async fn a_request_under_way_is_finished_before_the_host_leaves() {
     let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::start(folder.path());
+    let mut server = ServerProcess::start(folder.path());
     let mut open = half_sent(&server, "sent in two halves");
     server.signal("TERM");
     let address = server.url.trim_start_matches("http://").to_owned();
@@ -195,7 +195,7 @@ async fn a_request_under_way_is_finished_before_the_host_leaves() {
         "{}",
         server.output()
     );
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     assert_eq!(
         server.client().all_entries(MEMORY).await[0]["content"],
         "sent in two halves"
@@ -207,7 +207,7 @@ async fn a_request_under_way_is_finished_before_the_host_leaves() {
 fn a_signal_right_after_the_greeting_is_an_orderly_stop() {
     let folder = tempfile::tempdir().unwrap();
     for start in 0..16 {
-        let mut server = Server::start(folder.path());
+        let mut server = ServerProcess::start(folder.path());
         server.signal(["INT", "TERM"][start % 2]);
         let status = server.wait(END);
         assert!(
@@ -231,9 +231,9 @@ async fn write_some(client: &Client, count: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_resumes_without_a_gap_or_a_repeat() {
     let folder = tempfile::tempdir().unwrap();
-    let mut random = Random::fresh();
+    let mut random = SeededRandom::fresh();
     let total = 400;
-    let mut server = Server::start(folder.path());
+    let mut server = ServerProcess::start(folder.path());
     write_some(&server.client(), 100).await;
     let client = server.client();
     let writer = tokio::spawn(async move { write_some(&client, 150).await });
@@ -261,7 +261,7 @@ async fn a_stream_resumes_without_a_gap_or_a_repeat() {
             crashed = true;
             writer.take().unwrap().await.unwrap();
             server.kill9();
-            server = Server::start(folder.path());
+            server = ServerProcess::start(folder.path());
             let client = server.client();
             writer = Some(tokio::spawn(async move { write_some(&client, 150).await }));
         }
@@ -275,7 +275,7 @@ async fn a_stream_resumes_without_a_gap_or_a_repeat() {
 #[tokio::test]
 async fn a_stream_delivers_what_other_processes_write() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     server
         .client()
         .put(MEMORY, &json!({"content": "by the server"}))
@@ -295,7 +295,7 @@ async fn a_stream_delivers_what_other_processes_write() {
 #[tokio::test]
 async fn a_revoked_key_ends_its_stream_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let owner = server.client();
     let made = owner
         .post(&format!("{BASE}/keys"), &json!({"scopes": ["memory:read"]}))

@@ -1,13 +1,13 @@
 //! `--tenant` towards a server: a key of another tenant stops a command before it does anything.
 
-use crate::common::{KEY, Server, run, run_with_input};
-use crate::common::{Ran, remem};
+use crate::common::{CommandOutput, remem};
+use crate::common::{KEY, ServerProcess, run, run_with_input};
 use serde_json::{Value, json};
 
 const SUBJECT: &str = "zoe@example.org";
 
 struct RunningServer {
-    server: Server,
+    server: ServerProcess,
     folder: tempfile::TempDir,
 }
 
@@ -21,7 +21,7 @@ impl RunningServer {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
         run(&mut self.remem(arguments))
     }
 
@@ -34,7 +34,7 @@ impl RunningServer {
 
 fn prepared() -> RunningServer {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(&folder.path().join("data"));
+    let server = ServerProcess::start(&folder.path().join("data"));
     let host = RunningServer { server, folder };
     let put = ["put", "m", "Zoe likes tea", "--subject", SUBJECT];
     host.run(&put).exits(0);

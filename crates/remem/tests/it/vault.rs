@@ -3,7 +3,9 @@
 //! keeps, logs or answers.
 
 use crate::common;
-use crate::common::{Client, KEY, Ran, Server, files, place, remem, remem_on, run, run_with_input};
+use crate::common::{
+    Client, CommandOutput, KEY, ServerProcess, files, place, remem, remem_on, run, run_with_input,
+};
 use remem_testkit::wait_until_blocking;
 use reqwest::Method;
 use serde_json::json;
@@ -36,7 +38,7 @@ fn environment() -> Vec<(&'static str, &'static str)> {
     variables
 }
 
-fn secret(server: &Server, arguments: &[&str], input: &str) -> Ran {
+fn secret(server: &ServerProcess, arguments: &[&str], input: &str) -> CommandOutput {
     run_with_input(
         remem()
             .args(["--url", &server.url, "--key", KEY, "secret"])
@@ -70,7 +72,7 @@ async fn a_secret_is_nowhere_but_in_the_vault() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("data");
     let file = folder.path().join("value");
-    let mut server = Server::start_with(&dir, &[], &environment());
+    let mut server = ServerProcess::start_with(&dir, &[], &environment());
     let client = server.client();
     assert_eq!(
         put(&client, "an ordinary word: Marmaladequartz").await,
@@ -147,7 +149,7 @@ async fn a_secret_is_nowhere_but_in_the_vault() {
             .any(|needle| server.output().contains(needle)),
         "the log holds a secret"
     );
-    let mut server = Server::start_with(&dir, &[], &environment());
+    let mut server = ServerProcess::start_with(&dir, &[], &environment());
     assert_eq!(
         put(&server.client(), &format!("{LATE}, {EARLY}, {OWN}")).await,
         "[REDACTED:late], [REDACTED:token], [REDACTED:token]"
@@ -223,7 +225,7 @@ fn on_postgres_the_vault_is_off_without_a_key() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let refused = secret(&server, &["set", "x"], LATE).exits(4);
     assert!(
         refused.stderr.contains("capability_not_provided")

@@ -4,8 +4,8 @@
 //!
 //! The host connects through a proxy that holds, delays or refuses connections on a test's command.
 
-use crate::common::client::Answer;
-use crate::common::{Client, Server, place, remem, run};
+use crate::common::client::HttpAnswer;
+use crate::common::{Client, ServerProcess, place, remem, run};
 use remem_testkit::{Proxy, ProxyMode, wait_until};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ struct ProxiedHost {
     folder: TempDir,
     database: String,
     proxy: Arc<Proxy>,
-    server: Server,
+    server: ServerProcess,
 }
 
 impl ProxiedHost {
@@ -41,7 +41,7 @@ impl ProxiedHost {
         ]
         .concat();
         let server = tokio::task::block_in_place(|| {
-            Server::start_with(folder.path(), &["--database", &url], &settings)
+            ServerProcess::start_with(folder.path(), &["--database", &url], &settings)
         });
         ProxiedHost {
             folder,
@@ -73,12 +73,12 @@ impl ProxiedHost {
     }
 }
 
-async fn read(client: &Client) -> Answer {
+async fn read(client: &Client) -> HttpAnswer {
     client.get(&Client::memory(MEMORY, "entries")).await
 }
 
 /// Either of two errors is right: it depends on whether a key was looked up or memory read.
-fn is_refused(answer: &Answer) {
+fn is_refused(answer: &HttpAnswer) {
     assert_eq!(answer.status, 503, "{}", answer.text);
     let code = answer.json()["error"].clone();
     assert!(code == "busy" || code == "unavailable", "{code}");

@@ -2,7 +2,7 @@
 //! its most verbose log. Deliveries themselves are tested with the engine.
 
 use crate::common::client::BASE;
-use crate::common::{Server, files, place};
+use crate::common::{ServerProcess, files, place};
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -15,7 +15,7 @@ async fn a_webhook_is_kept_and_its_secret_and_url_are_in_no_file_and_no_log() {
     let secret = "Aniseedsecret-0123456789";
     let token = "Aniseedtoken";
     let body = json!({"url": format!("http://127.0.0.1:9/{token}"), "events": ["run.completed"], "secret": secret});
-    let mut server = Server::start_with(folder.path(), &[], &environment);
+    let mut server = ServerProcess::start_with(folder.path(), &[], &environment);
     let made = server
         .client()
         .post("/v1/webhooks", &body)
@@ -35,7 +35,7 @@ async fn a_webhook_is_kept_and_its_secret_and_url_are_in_no_file_and_no_log() {
         log.contains(made["webhookId"].as_str().unwrap())
             && log.contains(made["secretFingerprint"].as_str().unwrap())
     );
-    let strict = Server::start_with(folder.path(), &[], &[("REMEM_LOG__LEVEL", "trace")]);
+    let strict = ServerProcess::start_with(folder.path(), &[], &[("REMEM_LOG__LEVEL", "trace")]);
     assert_eq!(
         strict
             .client()

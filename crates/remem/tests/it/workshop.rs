@@ -3,7 +3,7 @@
 //! an action leaves.
 
 use crate::common::user::User;
-use crate::common::{Server, run_on};
+use crate::common::{ServerProcess, run_on};
 use serde_json::{Value, json};
 
 /// `~/ops`, as it can be typed without quotes.
@@ -12,7 +12,7 @@ const OPS: &str = "@me/ops";
 /// Runs a command through a server, as most users do.
 fn at_a_server(week: fn(&User)) {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     week(&User {
         dir: folder.path(),
         url: Some(&server.url),

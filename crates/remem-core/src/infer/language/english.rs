@@ -1,17 +1,17 @@
 //! language::english: the words of the rules for English: the words that ask, promise, deny, report
 //! and doubt. Data only.
 
-use super::{Cues, Language, Moods, heads_of};
+use super::{CueWords, Language, ModifierWords, first_words_pattern};
 use std::sync::LazyLock;
 
 pub(crate) static ENGLISH: Language = Language {
     cues: CUES,
-    moods: MOODS,
+    modifiers: MOODS,
     states: super::english_states::STATES,
     times: super::english_times::TIMES,
     abbreviations: ABBREVIATIONS,
-    heads: LazyLock::new(|| {
-        heads_of(&[
+    first_words: LazyLock::new(|| {
+        first_words_pattern(&[
             CUES.requests,
             CUES.tasks,
             CUES.noun_tasks,
@@ -20,7 +20,7 @@ pub(crate) static ENGLISH: Language = Language {
             CUES.promises,
             CUES.pledges,
             CUES.needs,
-            CUES.needs_done,
+            CUES.passive_needs,
         ])
     }),
 };
@@ -32,7 +32,7 @@ const ABBREVIATIONS: &[&str] = &[
 ];
 
 #[rustfmt::skip]
-const CUES: Cues = Cues {
+const CUES: CueWords = CueWords {
     requests: &[
         "remind me", "remind us", "remind them", "remind him", "remind her", "let me know", "let us know", "notify me", "notify us",
         "notify them", "tell me", "tell us", "tell them", "alert me", "alert us", "alert them", "ping me", "ping us", "ping them",
@@ -65,15 +65,15 @@ const CUES: Cues = Cues {
         "we've got to", "i gotta", "we gotta", "gotta", "i'll need to", "i'll have to", "we'll need to", "we'll have to",
         "you'll need to", "you'll have to", "need to", "have to",
     ],
-    needs_done: &["needs to be", "need to be", "has to be", "have to be", "must be"],
-    not_done: &[
+    passive_needs: &["needs to be", "need to be", "has to be", "have to be", "must be"],
+    non_actions: &[
         "admit", "agree", "always", "assume", "be", "become", "believe", "confess", "definitely", "enjoy", "feel", "get", "guess",
         "have", "hate", "hope", "keep", "know", "like", "love", "miss", "need", "never", "remain", "say", "see", "seem", "sleep",
         "stay", "still", "suppose", "think", "turn", "understand", "want", "wish", "wonder", "remember", "live", "look", "die",
         "forget", "continue", "end", "relax", "learn", "grow", "win", "lose", "begin", "cherish", "treasure", "experience",
         "wait", "watch", "hear", "use", "spend", "try", "focus", "celebrate",
     ],
-    delivered: &[
+    awaited_verbs: &[
         "add", "answer", "arrange", "ask", "book", "bring", "buy", "call", "cancel", "check", "circle", "clean", "collect", "complete",
         "confirm", "contact", "create", "deliver", "deploy", "draft", "email", "escalate", "file", "finalise", "finalize", "finish",
         "fix", "follow", "forward", "handle", "inform", "install", "invite", "invoice", "let", "mail", "merge", "message", "migrate",
@@ -82,13 +82,13 @@ const CUES: Cues = Cues {
         "review", "revisit", "rotate", "schedule", "send", "set", "share", "ship", "sign", "submit", "tell", "text", "transfer",
         "update", "upgrade", "upload", "write",
     ],
-    asked: &["who", "what", "why", "how", "where", "which", "whether"],
-    undone: &["reminder", "reminders", "alarm", "alarms"],
-    resemble: &["of how", "of when", "of the time", "of what it"],
+    question_words: &["who", "what", "why", "how", "where", "which", "whether"],
+    promise_nouns: &["reminder", "reminders", "alarm", "alarms"],
+    false_continuations: &["of how", "of when", "of the time", "of what it"],
 };
 
 #[rustfmt::skip]
-const MOODS: Moods = Moods {
+const MOODS: ModifierWords = ModifierWords {
     openers: &[
         "can you", "could you", "would you", "will you", "can u", "could u", "would u", "can someone", "could someone", "can somebody", "need you to",
         "want you to", "like you to", "ask you to", "asking you to", "you should", "you must", "you have to", "you need to", "if you can",
@@ -99,13 +99,13 @@ const MOODS: Moods = Moods {
         "sure", "great", "thanks", "alright", "always", "oh", "btw", "fyi", "only", "agent", "assistant", "again", "first",
         "definitely", "certainly", "gladly", "quickly", "personally", "probably",
     ],
-    joins: &["and", "then", "or"],
-    turns: &["but", "however", "though", "although", "because", "whereas", "so", "while"],
+    conjunctions: &["and", "then", "or"],
+    clause_openers: &["but", "however", "though", "although", "because", "whereas", "so", "while"],
     negations: &[
         "not", "never", "no", "cannot", "without", "nobody", "none", "neither", "nor", "stop", "dont", "wont", "cant", "didnt",
         "refuse", "refused", "unable", "instead", "rather", "avoid", "unnecessary", "hardly", "wish",
     ],
-    negated_end: "n't",
+    negated_ending: "n't",
     past: &["yesterday", "ago", "already", "earlier", "previously", "formerly", "last"],
     reports: &[
         "said", "says", "say", "told", "asked", "asks", "wrote", "writes", "mentioned", "claimed", "claims", "thought", "thinks",
@@ -116,7 +116,7 @@ const MOODS: Moods = Moods {
         "maybe", "perhaps", "probably", "possibly", "might", "hopefully", "think", "guess", "suppose", "hope", "try", "trying",
         "tentatively", "perchance", "hoping", "presumably", "someday", "eventually", "unless",
     ],
-    embeds: &[
+    embedding_words: &[
         "if", "whether", "when", "how", "why", "what", "where", "which", "who", "unless", "until", "till", "before", "after",
         "wherever", "whatever", "whenever", "that", "do", "did", "does", "didn't", "don't", "than", "things", "everything",
         "all", "would", "might", "may", "could", "should", "used", "had", "not", "cause", "because", "time", "once", "day",
@@ -128,12 +128,12 @@ const MOODS: Moods = Moods {
         "i'd", "you'd", "they'd", "we'd",
     ],
     articles: &["the", "a", "an", "my", "our", "your", "his", "her", "their", "its", "this", "that", "each", "one"],
-    indefinite: &["a", "an"],
+    indefinite_articles: &["a", "an"],
     objects: &[
         "the", "a", "an", "this", "that", "these", "those", "my", "our", "your", "his", "her", "their", "its", "it", "them", "him",
         "me", "us", "all", "any", "both", "everyone", "another", "some",
     ],
-    functions: &[
+    function_words: &[
         "about", "after", "again", "also", "and", "around", "as", "at", "before", "between", "but", "by", "during", "for", "from",
         "i", "i'll", "if", "in", "instead", "into", "is", "it", "latest", "let", "morning", "afternoon", "evening", "night", "noon",
         "eod", "of", "on", "once", "only", "or", "please", "pls", "regarding", "remind", "sharp", "she", "so", "starting", "tell",

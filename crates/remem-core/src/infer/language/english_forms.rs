@@ -5,7 +5,7 @@ use super::english_states::STATES;
 
 /// The base form of a word. Forms that no rule gives are in the table; a word that only looks like
 /// a form gets the same base form in every position, which is all a key needs.
-pub(super) fn base(word: &str, progressive: bool) -> String {
+pub(super) fn base_form(word: &str, progressive: bool) -> String {
     let states = &STATES;
     if let Some((_, base)) = states.irregular.iter().find(|(form, _)| *form == word) {
         return (*base).to_owned();
@@ -27,13 +27,13 @@ pub(super) fn base(word: &str, progressive: bool) -> String {
         .strip_suffix("ed")
         .filter(|stem| has_vowel(stem) && !stem.ends_with('e'))
     {
-        return unended(stem);
+        return restore_verb(stem);
     }
     if let Some(stem) = word
         .strip_suffix("ing")
         .filter(|stem| progressive && has_vowel(stem))
     {
-        return unended(stem);
+        return restore_verb(stem);
     }
     let hissing = ["ses", "xes", "zes", "ches", "shes", "oes"]
         .iter()
@@ -50,17 +50,17 @@ pub(super) fn base(word: &str, progressive: bool) -> String {
     }
 }
 
-fn vowel(byte: u8) -> bool {
+fn is_vowel(byte: u8) -> bool {
     b"aeiouy".contains(&byte)
 }
 
 fn has_vowel(stem: &str) -> bool {
-    stem.bytes().any(vowel)
+    stem.bytes().any(is_vowel)
 }
 
 /// The verb before "-ed" or "-ing", restored from its stem: as it is, with its lost "e", or without
 /// a doubled last letter.
-fn unended(stem: &str) -> String {
+fn restore_verb(stem: &str) -> String {
     let states = &STATES;
     let bytes = stem.as_bytes();
     let last = |back: usize| {
@@ -71,7 +71,7 @@ fn unended(stem: &str) -> String {
             .copied()
             .unwrap_or(b' ')
     };
-    let doubled = last(1) == last(2) && !vowel(last(1));
+    let doubled = last(1) == last(2) && !is_vowel(last(1));
     let single = &stem[..stem.len().saturating_sub(1)];
     let with_e = format!("{stem}e");
     if states.verbs.contains(&stem) {
@@ -83,17 +83,17 @@ fn unended(stem: &str) -> String {
     if doubled && (states.verbs.contains(&single) || !b"lszf".contains(&last(1))) {
         return single.to_owned();
     }
-    let vowels = bytes.iter().filter(|byte| vowel(**byte)).count();
+    let vowels = bytes.iter().filter(|byte| is_vowel(**byte)).count();
     // One vowel and one consonant: without an "e", the consonant would be doubled.
-    let short = vowels == 1 && !vowel(last(1)) && vowel(last(2)) && !b"wx".contains(&last(1));
+    let short = vowels == 1 && !is_vowel(last(1)) && is_vowel(last(2)) && !b"wx".contains(&last(1));
     let lost = b"vcguz".contains(&last(1))
         || (last(1) == b's' && last(2) != b's')
-        || (last(1) == b'l' && !vowel(last(2)) && last(2) != b'l');
+        || (last(1) == b'l' && !is_vowel(last(2)) && last(2) != b'l');
     let ending = vowels > 1
         && ["at", "ir", "ur", "in", "it"]
             .iter()
             .any(|end| stem.ends_with(end))
-        && !vowel(last(3))
+        && !is_vowel(last(3))
         && !stem.ends_with("it");
     if short || lost || ending {
         with_e
@@ -106,7 +106,7 @@ fn unended(stem: &str) -> String {
 mod tests {
     #[test]
     fn forms_of_a_verb_have_one_base() {
-        let base = |word: &str| super::base(word, true);
+        let base = |word: &str| super::base_form(word, true);
         for (forms, expected) in [
             ("clear clears cleared clearing", "clear"),
             ("send sends sent sending", "send"),

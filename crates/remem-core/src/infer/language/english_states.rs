@@ -1,40 +1,40 @@
 //! language::english_states: English words of conditions and states, and the forms of their verbs.
 //! Data only.
 
-use super::States;
+use super::StateWords;
 
 #[rustfmt::skip]
-pub(super) const STATES: States = States {
+pub(super) const STATES: StateWords = StateWords {
     conjunctions: &[
         "when", "whenever", "once", "as soon as", "after", "until", "till", "if", "every time", "each time", "the moment",
         "the minute", "in case", "only when", "only if", "only once", "right after",
     ],
     conditional: &["if", "in case", "only if"],
-    limits: &["until", "till"],
-    ends: &["then", "so", "please", "because", "but", "or", "since", "let", "for", "while", "and", "without", "before", "even", "even if", "whether", "which", "who"],
-    refused: &[
+    ending_conjunctions: &["until", "till"],
+    clause_ends: &["then", "so", "please", "because", "but", "or", "since", "let", "for", "while", "and", "without", "before", "even", "even if", "whether", "which", "who"],
+    unobservable_subjects: &[
         "i", "you", "we", "i'm", "i've", "i'd", "i'll", "you're", "you've", "you'd", "you'll", "we're", "we've", "we'd", "we'll",
         "me", "us", "myself", "yourself", "u", "to", "possible", "needed", "necessary", "what", "how",
     ],
-    refused_anywhere: &["ever"],
+    figurative_words: &["ever"],
     vague: &[
         "it", "it's", "he", "she", "they", "they're", "he's", "she's", "that's", "there",
         "there's", "anything", "something", "everything", "nothing", "anyone", "someone", "everyone", "anybody", "somebody",
         "everybody", "any", "some", "things", "people", "one", "another", "no",
     ],
-    imagined: &["would", "could", "might", "should", "may", "can", "were", "wouldn't", "couldn't"],
+    hypothetical_verbs: &["would", "could", "might", "should", "may", "can", "were", "wouldn't", "couldn't"],
     auxiliaries: &[
         "is", "are", "was", "were", "be", "been", "being", "am", "has", "have", "had", "will", "gets", "get", "got", "gotten", "does",
         "do", "did", "becomes", "become", "became",
     ],
-    be: &["is", "are", "was", "were", "be", "been", "being", "am", "keeps", "kept"],
+    forms_of_be: &["is", "are", "was", "were", "be", "been", "being", "am", "keeps", "kept"],
     past_auxiliaries: &["was", "were", "had", "did", "became"],
-    dropped: &[
+    ignored_words: &[
         "the", "a", "an", "all", "finally", "completely", "fully", "already", "just", "now", "successfully", "eventually", "again",
         "officially", "actually", "entirely", "totally", "recently", "also", "really", "then", "please", "yesterday", "today", "my",
         "our", "your", "earlier", "whole", "fyi", "btw", "hey", "of", "that", "this", "these", "those", "its", "their", "too", "both",
     ],
-    unplain: &[
+    hedging_words: &[
         "will", "would", "could", "might", "should", "may", "can", "must", "shall", "maybe", "perhaps", "probably", "possibly",
         "hopefully", "apparently", "supposedly", "allegedly", "almost", "nearly", "soon", "yet", "likely", "unlikely", "if", "whether",
         "when", "whenever", "once", "until", "till", "unless", "after", "before", "as", "some", "half", "most", "few", "only", "partly",
@@ -45,10 +45,10 @@ pub(super) const STATES: States = States {
         "they", "there", "i'll", "we'll", "promised", "agreed",
     ],
     infinitive: "to",
-    possessive: "'s",
-    plural_end: "s",
-    unchanged: &["hit", "reset", "set", "cut", "put", "quit", "shut", "split"],
-    base: super::english_forms::base,
+    possessive_ending: "'s",
+    plural_ending: "s",
+    unchanged_verbs: &["hit", "reset", "set", "cut", "put", "quit", "shut", "split"],
+    base_form: super::english_forms::base_form,
     verbs: &[
         "accept", "activate", "answer", "appear", "apply", "approve", "archive", "arrive", "assign", "award", "begin", "boot", "break",
         "bounce", "build", "buy", "call", "cancel", "change", "charge", "check", "clear", "close", "come", "commit", "complete", "confirm", "connect", "crash",

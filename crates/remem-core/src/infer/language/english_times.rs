@@ -1,9 +1,9 @@
 //! language::english_times: the English words for times. Data only.
 
-use super::{Times, Unit};
+use super::{CalendarUnit, TimeWords};
 
 #[rustfmt::skip]
-pub(super) const TIMES: Times = Times {
+pub(super) const TIMES: TimeWords = TimeWords {
     weekdays: [
         &["monday", "mon"], &["tuesday", "tue", "tues"], &["wednesday", "wed"], &["thursday", "thu", "thur", "thurs"],
         &["friday", "fri"], &["saturday", "sat"], &["sunday", "sun"],
@@ -14,10 +14,10 @@ pub(super) const TIMES: Times = Times {
         &["december", "dec"],
     ],
     units: &[
-        ("minute", Unit::Minute), ("minutes", Unit::Minute), ("min", Unit::Minute), ("mins", Unit::Minute), ("hour", Unit::Hour),
-        ("hours", Unit::Hour), ("hrs", Unit::Hour), ("day", Unit::Day), ("days", Unit::Day), ("week", Unit::Week),
-        ("weeks", Unit::Week), ("month", Unit::Month), ("months", Unit::Month), ("quarter", Unit::Quarter),
-        ("quarters", Unit::Quarter), ("year", Unit::Year), ("years", Unit::Year),
+        ("minute", CalendarUnit::Minute), ("minutes", CalendarUnit::Minute), ("min", CalendarUnit::Minute), ("mins", CalendarUnit::Minute), ("hour", CalendarUnit::Hour),
+        ("hours", CalendarUnit::Hour), ("hrs", CalendarUnit::Hour), ("day", CalendarUnit::Day), ("days", CalendarUnit::Day), ("week", CalendarUnit::Week),
+        ("weeks", CalendarUnit::Week), ("month", CalendarUnit::Month), ("months", CalendarUnit::Month), ("quarter", CalendarUnit::Quarter),
+        ("quarters", CalendarUnit::Quarter), ("year", CalendarUnit::Year), ("years", CalendarUnit::Year),
     ],
     numbers: &[
         ("a", 1), ("an", 1), ("one", 1), ("two", 2), ("three", 3), ("four", 4), ("five", 5), ("six", 6), ("seven", 7), ("eight", 8),
@@ -29,7 +29,7 @@ pub(super) const TIMES: Times = Times {
         ("first", 1), ("second", 2), ("third", 3), ("fourth", 4), ("fifth", 5), ("sixth", 6), ("seventh", 7), ("eighth", 8),
         ("ninth", 9), ("tenth", 10), ("fifteenth", 15), ("twentieth", 20), ("thirtieth", 30), ("thirty-first", 31),
     ],
-    ordinal_ends: &["st", "nd", "rd", "th"],
+    ordinal_endings: &["st", "nd", "rd", "th"],
     within: &["in", "within"],
     from_now: &["from now", "from today", "hence"],
     from: &["from", "after"],
@@ -41,9 +41,9 @@ pub(super) const TIMES: Times = Times {
     ],
     next: &["next", "the following", "the next"],
     this: &["this", "this coming", "coming", "the coming"],
-    gone: &["last", "since", "past", "previous", "ago", "previously", "after", "of last", "not", "except", "than"],
+    past_markers: &["last", "since", "past", "previous", "ago", "previously", "after", "of last", "not", "except", "than"],
     before: &["before", "prior to", "ahead of"],
-    distances: &[("half an hour", 30, Unit::Minute), ("an hour and a half", 90, Unit::Minute), ("a fortnight", 2, Unit::Week)],
+    distances: &[("half an hour", 30, CalendarUnit::Minute), ("an hour and a half", 90, CalendarUnit::Minute), ("a fortnight", 2, CalendarUnit::Week)],
     prepositions: &["on", "by", "before", "until", "till", "from", "for", "at", "around", "this", "next", "every", "each", "and", "starting", "me", "us"],
     end_of: &["end of", "end of the", "the end of", "the end of the", "end of this", "the end of this"],
     weekend: &["weekend"],
@@ -59,7 +59,7 @@ pub(super) const TIMES: Times = Times {
     ],
     o_clock: &["o'clock", "oclock"],
     named_hours: &[("noon", 12), ("midday", 12), ("midnight", 0), ("lunchtime", 12)],
-    parts: &[("morning", 9), ("afternoon", 14), ("evening", 18), ("night", 20)],
+    parts_of_day: &[("morning", 9), ("afternoon", 14), ("evening", 18), ("night", 20)],
     in_the: &["in the", "at", "during the"],
     utc: &["utc", "gmt", "z"],
     zones: &[
@@ -68,18 +68,18 @@ pub(super) const TIMES: Times = Times {
     ],
     every: &["every", "each", "every single"],
     other: &["other", "second"],
-    not_every: &["now and", "so often", "once in"],
+    false_recurrences: &["now and", "so often", "once in"],
     workdays: &["weekday", "weekdays", "workday", "working day", "business day"],
     through: &["through", "thru", "to", "till", "until", "-", "and", "or"],
     adverbs: &[
-        ("hourly", 1, Unit::Hour), ("daily", 1, Unit::Day), ("weekly", 1, Unit::Week), ("biweekly", 2, Unit::Week),
-        ("fortnightly", 2, Unit::Week), ("monthly", 1, Unit::Month), ("quarterly", 3, Unit::Month), ("yearly", 1, Unit::Year),
-        ("annually", 1, Unit::Year),
+        ("hourly", 1, CalendarUnit::Hour), ("daily", 1, CalendarUnit::Day), ("weekly", 1, CalendarUnit::Week), ("biweekly", 2, CalendarUnit::Week),
+        ("fortnightly", 2, CalendarUnit::Week), ("monthly", 1, CalendarUnit::Month), ("quarterly", 3, CalendarUnit::Month), ("yearly", 1, CalendarUnit::Year),
+        ("annually", 1, CalendarUnit::Year),
     ],
     once_a: &["once a", "once every", "once per", "once each"],
     multiples: &["twice", "times a", "times per", "times every", "thrice"],
-    bounded: &["until", "till", "for the next", "through", "except", "unless"],
-    lasting: &["for"],
+    limit_markers: &["until", "till", "for the next", "through", "except", "unless"],
+    duration_markers: &["for"],
     on: &["on"],
     and: &["and", "or"],
 };

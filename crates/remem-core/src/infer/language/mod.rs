@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 
 /// A unit in which distances and recurrences of time are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum CalendarUnit {
     Minute,
     Hour,
     Day,
@@ -24,225 +24,225 @@ pub(crate) enum Unit {
     Year,
 }
 
-type Words = &'static [&'static str];
-type Numbers = &'static [(&'static str, i64)];
+type PhraseList = &'static [&'static str];
+type NumberWords = &'static [(&'static str, i64)];
 
 /// Words that ask for something or promise it.
-pub(crate) struct Cues {
+pub(crate) struct CueWords {
     /// "remind me": an explicit request, at a position where a command can begin.
-    pub requests: Words,
+    pub requests: PhraseList,
     /// "follow up": a task, at a position where a command can begin or after a promise.
-    pub tasks: Words,
+    pub tasks: PhraseList,
     /// Tasks whose word is a noun as well: they count only with an object after them.
-    pub noun_tasks: Words,
+    pub noun_tasks: PhraseList,
     /// "wants to be reminded": a request in the passive voice.
-    pub passive: Words,
+    pub passive: PhraseList,
     /// "reminder": a label, with a colon after it.
-    pub labels: Words,
+    pub labels: PhraseList,
     /// "I'll": a promise of the speaker.
-    pub promises: Words,
+    pub promises: PhraseList,
     /// "promised to": a promise of any subject.
-    pub pledges: Words,
+    pub pledges: PhraseList,
     /// "I need to": an obligation of the speaker.
-    pub needs: Words,
+    pub needs: PhraseList,
     /// "needs to be", with a participle after it.
-    pub needs_done: Words,
+    pub passive_needs: PhraseList,
     /// Verbs after a promise or a need that are no action.
-    pub not_done: Words,
+    pub non_actions: PhraseList,
     /// Verbs after a promise whose fulfilment another person waits for.
-    pub delivered: Words,
+    pub awaited_verbs: PhraseList,
     /// Words after a request that make it a question for now: "remind me who comes?".
-    pub asked: Words,
+    pub question_words: PhraseList,
     /// Objects that make a task concern a promise itself: "cancel the reminder".
-    pub undone: Words,
+    pub promise_nouns: PhraseList,
     /// Phrases after a request that make it none: "remind me of home".
-    pub resemble: Words,
+    pub false_continuations: PhraseList,
 }
 
 /// Words around a cue that change its meaning.
-pub(crate) struct Moods {
+pub(crate) struct ModifierWords {
     /// Phrases after which a command can begin: "could you".
-    pub openers: Words,
+    pub openers: PhraseList,
     /// Words without meaning of their own before a command: "please".
-    pub fillers: Words,
+    pub fillers: PhraseList,
     /// Words that join a second command to a first one.
-    pub joins: Words,
+    pub conjunctions: PhraseList,
     /// Words that begin an independent clause: "but".
-    pub turns: Words,
-    pub negations: Words,
+    pub clause_openers: PhraseList,
+    pub negations: PhraseList,
     /// The ending of a negated word: "n't".
-    pub negated_end: &'static str,
+    pub negated_ending: &'static str,
     /// Words that put a clause into the past.
-    pub past: Words,
+    pub past: PhraseList,
     /// Words that report speech or thoughts: "said".
-    pub reports: Words,
+    pub reports: PhraseList,
     /// Words of doubt, which reduce the confidence.
-    pub doubts: Words,
+    pub doubts: PhraseList,
     /// Words before a promise that make it a question or a condition.
-    pub embeds: Words,
+    pub embedding_words: PhraseList,
     /// Pronouns of the speaker, whose own reports are no reported speech.
-    pub speakers: Words,
+    pub speakers: PhraseList,
     /// Pronouns that are a subject.
-    pub subjects: Words,
-    pub articles: Words,
-    pub indefinite: Words,
+    pub subjects: PhraseList,
+    pub articles: PhraseList,
+    pub indefinite_articles: PhraseList,
     /// Words that can begin an object: articles, possessives, pronouns.
-    pub objects: Words,
+    pub objects: PhraseList,
     /// Words that may follow a time and are no noun: prepositions, conjunctions.
-    pub functions: Words,
+    pub function_words: PhraseList,
 }
 
 /// Words of conditions and states, and the reduction of their words to base forms.
-pub(crate) struct States {
+pub(crate) struct StateWords {
     /// "when", "as soon as": words that begin a condition.
-    pub conjunctions: Words,
+    pub conjunctions: PhraseList,
     /// The conjunctions that leave open whether it happens: "if".
-    pub conditional: Words,
+    pub conditional: PhraseList,
     /// The conjunctions that end something: "until".
-    pub limits: Words,
+    pub ending_conjunctions: PhraseList,
     /// Words at which the clause of a condition ends.
-    pub ends: Words,
+    pub clause_ends: PhraseList,
     /// Subjects whose state no outside observer can see: "I", "you".
-    pub refused: Words,
+    pub unobservable_subjects: PhraseList,
     /// Words that make a condition a figure of speech.
-    pub refused_anywhere: Words,
+    pub figurative_words: PhraseList,
     /// Subjects that may refer to anything: "it".
-    pub vague: Words,
+    pub vague: PhraseList,
     /// "would": a state that is only imagined.
-    pub imagined: Words,
+    pub hypothetical_verbs: PhraseList,
     /// "is", "has": auxiliary verbs, left out of a key.
-    pub auxiliaries: Words,
+    pub auxiliaries: PhraseList,
     /// The auxiliaries that are forms of "be": a participle may follow.
-    pub be: Words,
+    pub forms_of_be: PhraseList,
     /// The auxiliaries in the past tense.
-    pub past_auxiliaries: Words,
+    pub past_auxiliaries: PhraseList,
     /// Adverbs and articles, left out of a key.
-    pub dropped: Words,
+    pub ignored_words: PhraseList,
     /// Words that make a statement less than a plain fact: modals, doubts, parts of a whole.
-    pub unplain: Words,
+    pub hedging_words: PhraseList,
     /// The word that marks an infinitive: "to".
     pub infinitive: &'static str,
     /// The ending of a plural, and of the third person of a verb.
-    pub plural_end: &'static str,
+    pub plural_ending: &'static str,
     /// Verbs whose past is their base form.
-    pub unchanged: Words,
+    pub unchanged_verbs: PhraseList,
     /// The ending of a possessive, or of a word with "is" or "has" joined to it.
-    pub possessive: &'static str,
+    pub possessive_ending: &'static str,
     /// The base form of a word. The flag says whether a form of "be" comes before it: only then do
     /// progressive forms have another base form.
-    pub base: fn(&str, bool) -> String,
+    pub base_form: fn(&str, bool) -> String,
     /// Base forms of verbs of events and states.
-    pub verbs: Words,
+    pub verbs: PhraseList,
     /// Adjectives and nouns that describe a state.
-    pub adjectives: Words,
+    pub adjectives: PhraseList,
     /// Irregular forms, each with its base form.
     pub irregular: &'static [(&'static str, &'static str)],
 }
 
 /// Words for times of day, dates, distances and recurrences.
-pub(crate) struct Times {
+pub(crate) struct TimeWords {
     /// Names of the days of the week, from Monday on.
-    pub weekdays: [Words; 7],
+    pub weekdays: [PhraseList; 7],
     /// Names of the months, from January on.
-    pub months: [Words; 12],
-    pub units: &'static [(&'static str, Unit)],
-    pub numbers: Numbers,
-    pub ordinals: Numbers,
+    pub months: [PhraseList; 12],
+    pub units: &'static [(&'static str, CalendarUnit)],
+    pub numbers: NumberWords,
+    pub ordinals: NumberWords,
     /// Endings of an ordinal in digits: "3rd".
-    pub ordinal_ends: Words,
+    pub ordinal_endings: PhraseList,
     /// "in", before a distance.
-    pub within: Words,
+    pub within: PhraseList,
     /// "from now", after a distance.
-    pub from_now: Words,
+    pub from_now: PhraseList,
     /// "from", between a distance and a day.
-    pub from: Words,
+    pub from: PhraseList,
     /// Days by their distance from today.
-    pub days: Numbers,
+    pub days: NumberWords,
     /// Phrases for a part of today, with its usual hour.
-    pub today_at: Numbers,
-    pub next: Words,
-    pub this: Words,
+    pub today_at: NumberWords,
+    pub next: PhraseList,
+    pub this: PhraseList,
     /// Words before a day that put it into the past or exclude it.
-    pub gone: Words,
+    pub past_markers: PhraseList,
     /// Words between a distance and the day from which it counts back.
-    pub before: Words,
+    pub before: PhraseList,
     /// Phrases for distances that are not a number of units.
-    pub distances: &'static [(&'static str, i64, Unit)],
+    pub distances: &'static [(&'static str, i64, CalendarUnit)],
     /// Words after which a day is a time and not an attribute.
-    pub prepositions: Words,
+    pub prepositions: PhraseList,
     /// "end of", before a period.
-    pub end_of: Words,
-    pub weekend: Words,
+    pub end_of: PhraseList,
+    pub weekend: PhraseList,
     /// "on the", before a day of a month.
-    pub on_the: Words,
+    pub on_the: PhraseList,
     /// "of", "of the", before a period.
-    pub of: Words,
+    pub of: PhraseList,
     /// "in", "by", before a month alone.
-    pub in_month: Words,
+    pub in_month: PhraseList,
     /// "at": a bare number after it is an hour.
-    pub at: Words,
-    pub am: Words,
-    pub pm: Words,
-    pub o_clock: Words,
+    pub at: PhraseList,
+    pub am: PhraseList,
+    pub pm: PhraseList,
+    pub o_clock: PhraseList,
     /// Minutes before or after an hour: "half past".
-    pub fractions: Numbers,
+    pub fractions: NumberWords,
     /// Times of day with a name, in hours.
-    pub named_hours: Numbers,
+    pub named_hours: NumberWords,
     /// Parts of the day and their usual hour.
-    pub parts: Numbers,
+    pub parts_of_day: NumberWords,
     /// "in the", before a part of the day.
-    pub in_the: Words,
+    pub in_the: PhraseList,
     /// Names of UTC, which is the same everywhere.
-    pub utc: Words,
+    pub utc: PhraseList,
     /// Abbreviations of zones, which several zones may share.
-    pub zones: Words,
-    pub every: Words,
-    pub other: Words,
+    pub zones: PhraseList,
+    pub every: PhraseList,
+    pub other: PhraseList,
     /// "every now and then": no recurrence.
-    pub not_every: Words,
-    pub workdays: Words,
+    pub false_recurrences: PhraseList,
+    pub workdays: PhraseList,
     /// "through", between the first and the last day of several.
-    pub through: Words,
+    pub through: PhraseList,
     /// "daily": one word for a recurrence.
-    pub adverbs: &'static [(&'static str, i64, Unit)],
+    pub adverbs: &'static [(&'static str, i64, CalendarUnit)],
     /// "once a", before a unit.
-    pub once_a: Words,
+    pub once_a: PhraseList,
     /// Multiples that no recurrence rule can express: "twice a".
-    pub multiples: Words,
+    pub multiples: PhraseList,
     /// Words that limit a recurrence in time.
-    pub bounded: Words,
+    pub limit_markers: PhraseList,
     /// "for", before a duration.
-    pub lasting: Words,
+    pub duration_markers: PhraseList,
     /// "on", between a week and its day.
-    pub on: Words,
-    pub and: Words,
+    pub on: PhraseList,
+    pub and: PhraseList,
 }
 
 /// All word tables of one language.
 pub(crate) struct Language {
-    pub cues: Cues,
-    pub moods: Moods,
-    pub states: States,
-    pub times: Times,
+    pub cues: CueWords,
+    pub modifiers: ModifierWords,
+    pub states: StateWords,
+    pub times: TimeWords,
     /// Words with a full stop that end no sentence.
-    pub abbreviations: Words,
+    pub abbreviations: PhraseList,
     /// A pattern of the first words of all cues: a text that does not match it is not read. Without
     /// a pattern, every text is.
-    pub heads: LazyLock<Option<regex::Regex>>,
+    pub first_words: LazyLock<Option<regex::Regex>>,
 }
 
 impl Language {
     /// The day of the week with this name, counted from Monday as 0.
     pub fn weekday(&self, word: &str) -> Option<i8> {
-        place(&self.times.weekdays, word)
+        list_index(&self.times.weekdays, word)
     }
 
     /// The month with this name, counted from January as 1.
     pub fn month(&self, word: &str) -> Option<i8> {
-        place(&self.times.months, word).map(|month| month + 1)
+        list_index(&self.times.months, word).map(|month| month + 1)
     }
 
-    pub fn unit(&self, word: &str) -> Option<Unit> {
+    pub fn unit(&self, word: &str) -> Option<CalendarUnit> {
         self.times
             .units
             .iter()
@@ -259,7 +259,7 @@ impl Language {
 }
 
 /// The index of the list that contains a word.
-fn place(names: &[Words], word: &str) -> Option<i8> {
+fn list_index(names: &[PhraseList], word: &str) -> Option<i8> {
     names
         .iter()
         .position(|names| names.contains(&word))
@@ -267,12 +267,12 @@ fn place(names: &[Words], word: &str) -> Option<i8> {
 }
 
 /// A pattern that matches any of the first words of phrases.
-fn heads_of(lists: &[Words]) -> Option<regex::Regex> {
+fn first_words_pattern(lists: &[PhraseList]) -> Option<regex::Regex> {
     let mut heads: Vec<String> = lists
         .iter()
         .flat_map(|list| list.iter())
         .filter_map(|phrase| phrase.split(' ').next())
-        .map(head)
+        .map(escaped_word)
         .collect();
     heads.sort_unstable();
     heads.dedup();
@@ -283,6 +283,6 @@ fn heads_of(lists: &[Words]) -> Option<regex::Regex> {
     .ok()
 }
 
-fn head(word: &str) -> String {
+fn escaped_word(word: &str) -> String {
     regex::escape(word).replace('\'', "['’]")
 }

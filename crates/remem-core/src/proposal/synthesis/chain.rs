@@ -1,9 +1,11 @@
 //! Repeated sequences: one principal starts the same workflows one after the other. Becomes one
 //! workflow that starts them all.
 
-use super::{RunTrace, SUPPORT_MIN, Seen, Synthesised, count, label, sources};
-use crate::proposal::Kind;
-use crate::proposal::automation::Target;
+use super::{
+    ProposalDraft, RunTrace, SUPPORT_MIN, TracedRun, draft_name, newest_run_ids, saturating_u32,
+};
+use crate::proposal::ProposalKind;
+use crate::proposal::automation::AutomationTarget;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +16,12 @@ const PAUSE_MS_MAX: i64 = 10 * 60_000;
 const LENGTHS: [usize; 3] = [4, 3, 2];
 
 /// Drafts a workflow pack for each repeated sequence.
-pub(super) fn drafts(runs: &[Seen<'_>]) -> Vec<Synthesised> {
-    let mut principals: BTreeMap<&str, Vec<&Seen<'_>>> = BTreeMap::new();
+pub(super) fn drafts(runs: &[TracedRun<'_>]) -> Vec<ProposalDraft> {
+    let mut principals: BTreeMap<&str, Vec<&TracedRun<'_>>> = BTreeMap::new();
     // A workflow can start workflows, but no agents.
     for run in runs
         .iter()
-        .filter(|run| matches!(run.target, Target::Workflow(_)))
+        .filter(|run| matches!(run.target, AutomationTarget::Workflow(_)))
     {
         principals
             .entry(&run.trace.principal)
@@ -33,7 +35,7 @@ pub(super) fn drafts(runs: &[Seen<'_>]) -> Vec<Synthesised> {
 }
 
 /// The chains of one principal. Every run is part of at most one chain.
-fn chains(runs: &[&Seen<'_>]) -> Vec<Synthesised> {
+fn chains(runs: &[&TracedRun<'_>]) -> Vec<ProposalDraft> {
     let follows: Vec<bool> = runs
         .windows(2)
         .map(|pair| follows(pair[0].trace, pair[1].trace))
@@ -55,11 +57,15 @@ fn chains(runs: &[&Seen<'_>]) -> Vec<Synthesised> {
         let mut found: Vec<(Vec<&str>, Vec<usize>)> = found.into_iter().collect();
         // The most frequent first; of equally frequent ones, the one that began first: a chain that
         // repeats in a circle begins where the day began.
-        found
-            .sort_by_key(|(_, starts)| (usize::MAX - free(starts, length, &used).len(), starts[0]));
+        found.sort_by_key(|(_, starts)| {
+            (
+                usize::MAX - unused_starts(starts, length, &used).len(),
+                starts[0],
+            )
+        });
         for (ids, starts) in found {
-            let starts = free(&starts, length, &used);
-            if count(starts.len()) < SUPPORT_MIN {
+            let starts = unused_starts(&starts, length, &used);
+            if saturating_u32(starts.len()) < SUPPORT_MIN {
                 continue;
             }
             starts
@@ -78,7 +84,7 @@ fn follows(before: &RunTrace, after: &RunTrace) -> bool {
 
 /// The starts of chains that do not overlap runs in other chains. They do not overlap one another
 /// either: no workflow is in a chain twice.
-fn free(starts: &[usize], length: usize, used: &[bool]) -> Vec<usize> {
+fn unused_starts(starts: &[usize], length: usize, used: &[bool]) -> Vec<usize> {
     starts
         .iter()
         .copied()
@@ -86,7 +92,7 @@ fn free(starts: &[usize], length: usize, used: &[bool]) -> Vec<usize> {
         .collect()
 }
 
-fn draft(ids: &[&str], starts: &[usize], runs: &[&Seen<'_>]) -> Synthesised {
+fn draft(ids: &[&str], starts: &[usize], runs: &[&TracedRun<'_>]) -> ProposalDraft {
     let nodes: Vec<Value> = ids
         .iter()
         .enumerate()
@@ -94,7 +100,7 @@ fn draft(ids: &[&str], starts: &[usize], runs: &[&Seen<'_>]) -> Synthesised {
         .collect();
     let edge = |n: usize| json!({"id": format!("e{n}"), "sourceNodeId": format!("step{n}"), "targetNodeId": format!("step{}", n + 1)});
     let edges: Vec<Value> = (1..ids.len()).map(edge).collect();
-    let name = label::named(
+    let name = draft_name::name_with_hash(
         &format!("chain {}", ids.join(" ")),
         &json!([ids, nodes]).to_string(),
     );
@@ -104,8 +110,8 @@ fn draft(ids: &[&str], starts: &[usize], runs: &[&Seen<'_>]) -> Synthesised {
         "metadata": {}, "settings": {},
     });
     let artifact = json!({"name": name, "version": "0.1.0", "workflows": [workflow]});
-    Synthesised {
-        kind: Kind::WorkflowChainPack,
+    ProposalDraft {
+        kind: ProposalKind::WorkflowChainPack,
         title,
         rationale: format!(
             "The same principal started {} one after the other {} times, each within {} minutes after the one before had ended.",
@@ -114,19 +120,19 @@ fn draft(ids: &[&str], starts: &[usize], runs: &[&Seen<'_>]) -> Synthesised {
             PAUSE_MS_MAX / 60_000
         ),
         artifact: artifact.as_object().cloned().unwrap_or_default(),
-        source_runs: sources(
+        source_runs: newest_run_ids(
             starts
                 .iter()
                 .flat_map(|at| &runs[*at..at + ids.len()])
                 .map(|run| run.trace.run.as_str()),
         ),
-        support: count(starts.len()),
+        support: saturating_u32(starts.len()),
     }
 }
 
 /// One node of the chain. It gets the inputs that all runs had; if they varied, a person has to
 /// fill them in.
-fn node(n: usize, id: &str, starts: &[usize], runs: &[&Seen<'_>]) -> Value {
+fn node(n: usize, id: &str, starts: &[usize], runs: &[&TracedRun<'_>]) -> Value {
     let mut config = Map::from_iter([("workflowId".to_owned(), json!(id))]);
     let first = runs[starts[0] + n];
     if !first.trace.inputs.is_empty() && starts.iter().all(|at| runs[at + n].inputs == first.inputs)

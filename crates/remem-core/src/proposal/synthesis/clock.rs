@@ -1,9 +1,11 @@
 //! Repeated times: one principal starts the same thing with the same inputs, at about the same
 //! time, on most days of a calendar pattern. Becomes an automation with a cron line.
 
-use super::{RunTrace, SUPPORT_MIN, Seen, Synthesised, count, label, sources};
-use crate::proposal::Kind;
-use crate::proposal::automation::Target;
+use super::{
+    ProposalDraft, RunTrace, SUPPORT_MIN, TracedRun, draft_name, newest_run_ids, saturating_u32,
+};
+use crate::proposal::ProposalKind;
+use crate::proposal::automation::AutomationTarget;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
@@ -66,11 +68,11 @@ fn is_weekend(date: Date) -> bool {
 }
 
 /// Drafts automations; none if the time zone is unknown.
-pub(super) fn drafts(runs: &[Seen<'_>], zone: &str) -> Vec<Synthesised> {
+pub(super) fn drafts(runs: &[TracedRun<'_>], zone: &str) -> Vec<ProposalDraft> {
     let Ok(time_zone) = TimeZone::get(zone) else {
         return Vec::new();
     };
-    let mut groups: BTreeMap<(&str, &Target, &str), Vec<&RunTrace>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, &AutomationTarget, &str), Vec<&RunTrace>> = BTreeMap::new();
     for run in runs {
         groups
             .entry((&run.trace.principal, &run.target, &run.inputs))
@@ -79,7 +81,7 @@ pub(super) fn drafts(runs: &[Seen<'_>], zone: &str) -> Vec<Synthesised> {
     }
     let often = groups
         .into_iter()
-        .filter(|(_, runs)| count(runs.len()) >= SUPPORT_MIN);
+        .filter(|(_, runs)| saturating_u32(runs.len()) >= SUPPORT_MIN);
     often
         .filter_map(|((_, target, _), runs)| draft(target, &runs, zone, &time_zone))
         .collect()
@@ -97,11 +99,11 @@ fn local_start(run: &RunTrace, time_zone: &TimeZone) -> Option<(Date, i32)> {
 }
 
 fn draft(
-    target: &Target,
+    target: &AutomationTarget,
     runs: &[&RunTrace],
     zone: &str,
     time_zone: &TimeZone,
-) -> Option<Synthesised> {
+) -> Option<ProposalDraft> {
     let local_starts: Vec<(Date, i32, &RunTrace)> = runs
         .iter()
         .filter_map(|run| local_start(run, time_zone).map(|(date, minute)| (date, minute, *run)))
@@ -114,14 +116,14 @@ fn draft(
     let days: BTreeSet<Date> = near.iter().map(|(date, _)| *date).collect();
     if !is_most(near.len(), runs.len())
         || near.len() > RUNS_A_DAY_MAX * days.len()
-        || count(days.len()) < SUPPORT_MIN
+        || saturating_u32(days.len()) < SUPPORT_MIN
     {
         return None;
     }
     let pattern = pattern(&days)?;
     let hour = minute / 60;
     let past = minute % 60;
-    let (kind, id) = label::of_target(target);
+    let (kind, id) = draft_name::kind_and_id(target);
     let adverb = pattern.adverb();
     let when = pattern.in_words();
     let inputs = &near.first()?.1.inputs;
@@ -132,13 +134,13 @@ fn draft(
     );
     artifact.insert(format!("{kind}Id"), json!(id));
     artifact.insert("inputs".to_owned(), Value::Object(inputs.clone()));
-    let name = label::named(
+    let name = draft_name::name_with_hash(
         &format!("{id} {adverb} {hour:02}{past:02}"),
         &super::canonical(&artifact),
     );
     artifact.insert("automationId".to_owned(), json!(name));
-    Some(Synthesised {
-        kind: Kind::Automation,
+    Some(ProposalDraft {
+        kind: ProposalKind::Automation,
         title: format!("Start {kind} {id} {when} at {hour:02}:{past:02}"),
         rationale: format!(
             "The same principal started {kind} {id} with the same inputs {} times on {} days, each time within {NEAR_MINUTES} minutes of \
@@ -147,8 +149,8 @@ fn draft(
             days.len()
         ),
         artifact,
-        source_runs: sources(near.iter().map(|(_, run)| run.run.as_str())),
-        support: count(near.len()),
+        source_runs: newest_run_ids(near.iter().map(|(_, run)| run.run.as_str())),
+        support: saturating_u32(near.len()),
     })
 }
 

@@ -14,13 +14,13 @@
 
 mod chain;
 mod clock;
-mod label;
+mod draft_name;
 mod tools;
 mod wording;
 
-use super::Kind;
+use super::ProposalKind;
 use super::artifact::{Artifact, canonical, check};
-use super::automation::Target;
+use super::automation::AutomationTarget;
 use crate::agent::is_agent_id;
 use crate::ids::Timestamp;
 use crate::policy::Policy;
@@ -82,8 +82,8 @@ pub struct Traces {
 
 /// A proposal that was drafted from traces.
 #[derive(Clone, PartialEq)]
-pub struct Synthesised {
-    pub kind: Kind,
+pub struct ProposalDraft {
+    pub kind: ProposalKind,
     /// A line for people to read.
     pub title: String,
     /// The reason for the draft: counts, and names of workflows and agents.
@@ -115,7 +115,7 @@ impl std::fmt::Debug for ToolTrace {
     }
 }
 
-impl std::fmt::Debug for Synthesised {
+impl std::fmt::Debug for ProposalDraft {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Synthesised")
             .field("kind", &self.kind)
@@ -128,15 +128,15 @@ impl std::fmt::Debug for Synthesised {
 /// Drafts proposals from traces, those with the most support first. Times of day are read in the
 /// time zone `zone`.
 #[must_use]
-pub fn synthesise(traces: &Traces, zone: &str, policy: &Policy) -> Vec<Synthesised> {
+pub fn draft_proposals(traces: &Traces, zone: &str, policy: &Policy) -> Vec<ProposalDraft> {
     let (runs, tools) = newest(traces);
-    let runs: Vec<Seen<'_>> = runs.into_iter().filter_map(Seen::of).collect();
+    let runs: Vec<TracedRun<'_>> = runs.into_iter().filter_map(TracedRun::of).collect();
     let mut drafts = clock::drafts(&runs, zone);
     drafts.extend(chain::drafts(&runs));
     drafts.extend(wording::drafts(&runs));
     drafts.extend(tools::drafts(&tools));
     // A draft that fails the checks (for example because of too large inputs) is dropped.
-    let written = |draft: Synthesised| {
+    let written = |draft: ProposalDraft| {
         let text = Artifact::new(&draft.artifact)
             .ok()
             .filter(|_| check(draft.kind, &draft.artifact, policy).is_ok())?
@@ -144,7 +144,7 @@ pub fn synthesise(traces: &Traces, zone: &str, policy: &Policy) -> Vec<Synthesis
             .to_owned();
         Some((draft, text))
     };
-    let mut drafts: Vec<(Synthesised, String)> = drafts.into_iter().filter_map(written).collect();
+    let mut drafts: Vec<(ProposalDraft, String)> = drafts.into_iter().filter_map(written).collect();
     drafts.sort_by(|(a, a_text), (b, b_text)| {
         let by_support = b
             .support
@@ -205,24 +205,24 @@ fn by_time(a: &RunTrace, b: &RunTrace) -> Ordering {
 }
 
 /// A run whose workflow or agent has a well-formed id.
-struct Seen<'a> {
+struct TracedRun<'a> {
     trace: &'a RunTrace,
-    target: Target,
+    target: AutomationTarget,
     /// The inputs as canonical JSON.
     inputs: String,
 }
 
-impl<'a> Seen<'a> {
-    fn of(trace: &'a RunTrace) -> Option<Seen<'a>> {
+impl<'a> TracedRun<'a> {
+    fn of(trace: &'a RunTrace) -> Option<TracedRun<'a>> {
         let target = match &trace.agent_id {
-            Some(agent) => Target::Agent(agent.clone()),
-            None => Target::Workflow(trace.workflow_id.clone()),
+            Some(agent) => AutomationTarget::Agent(agent.clone()),
+            None => AutomationTarget::Workflow(trace.workflow_id.clone()),
         };
         let is_well_formed = match &target {
-            Target::Agent(id) => is_agent_id(id),
-            Target::Workflow(id) => is_workflow_id(id),
+            AutomationTarget::Agent(id) => is_agent_id(id),
+            AutomationTarget::Workflow(id) => is_workflow_id(id),
         };
-        is_well_formed.then(|| Seen {
+        is_well_formed.then(|| TracedRun {
             trace,
             target,
             inputs: canonical(&trace.inputs),
@@ -230,12 +230,12 @@ impl<'a> Seen<'a> {
     }
 }
 
-fn count(items: usize) -> u32 {
+fn saturating_u32(items: usize) -> u32 {
     u32::try_from(items).unwrap_or(u32::MAX)
 }
 
 /// The newest runs, sorted by name. The runs must be given oldest first.
-fn sources<'a>(runs: impl DoubleEndedIterator<Item = &'a str>) -> Vec<String> {
+fn newest_run_ids<'a>(runs: impl DoubleEndedIterator<Item = &'a str>) -> Vec<String> {
     let newest: BTreeSet<&str> = runs.rev().take(SOURCES_MAX).collect();
     newest.into_iter().map(str::to_owned).collect()
 }

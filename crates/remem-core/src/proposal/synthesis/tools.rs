@@ -1,9 +1,9 @@
 //! Repeated tool use: an agent calls the same tools in the same order. Becomes an agent that has
 //! these tools and no others.
 
-use super::{SUPPORT_MIN, Synthesised, ToolTrace, count, label, sources};
+use super::{ProposalDraft, SUPPORT_MIN, ToolTrace, draft_name, newest_run_ids, saturating_u32};
 use crate::agent::is_agent_id;
-use crate::proposal::Kind;
+use crate::proposal::ProposalKind;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ const CALLS_MAX: usize = 32;
 const TOOL_CHARS_MAX: usize = 128;
 
 /// Drafts an agent pack for each repeated tool sequence.
-pub(super) fn drafts(traces: &[&ToolTrace]) -> Vec<Synthesised> {
+pub(super) fn drafts(traces: &[&ToolTrace]) -> Vec<ProposalDraft> {
     let mut groups: BTreeMap<(&str, &[String]), Vec<&ToolTrace>> = BTreeMap::new();
     for trace in traces.iter().filter(|trace| is_routine(&trace.tools)) {
         groups
@@ -22,7 +22,7 @@ pub(super) fn drafts(traces: &[&ToolTrace]) -> Vec<Synthesised> {
     }
     let often = groups
         .into_iter()
-        .filter(|(_, traces)| count(traces.len()) >= SUPPORT_MIN);
+        .filter(|(_, traces)| saturating_u32(traces.len()) >= SUPPORT_MIN);
     often
         .map(|((agent, tools), traces)| draft(agent, tools, &traces))
         .collect()
@@ -42,7 +42,7 @@ fn is_routine(tools: &[String]) -> bool {
         && tools.iter().all(proper)
 }
 
-fn draft(agent: &str, tools: &[String], traces: &[&ToolTrace]) -> Synthesised {
+fn draft(agent: &str, tools: &[String], traces: &[&ToolTrace]) -> ProposalDraft {
     let mut known = BTreeSet::new();
     let different: Vec<&String> = tools.iter().filter(|tool| known.insert(*tool)).collect();
     // A text that is no agent id was written by a caller, so it is not shown.
@@ -51,7 +51,7 @@ fn draft(agent: &str, tools: &[String], traces: &[&ToolTrace]) -> Synthesised {
     } else {
         "an agent".to_owned()
     };
-    let name = label::named(
+    let name = draft_name::name_with_hash(
         if is_agent_id(agent) { agent } else { "" },
         &json!([agent, tools]).to_string(),
     );
@@ -70,8 +70,8 @@ fn draft(agent: &str, tools: &[String], traces: &[&ToolTrace]) -> Synthesised {
     });
     let artifact =
         json!({"name": format!("routine-{name}"), "version": "0.1.0", "agents": [manifest]});
-    Synthesised {
-        kind: Kind::AgentPack,
+    ProposalDraft {
+        kind: ProposalKind::AgentPack,
         title: format!(
             "An agent for a routine of {} tools of {who}",
             different.len()
@@ -83,7 +83,7 @@ fn draft(agent: &str, tools: &[String], traces: &[&ToolTrace]) -> Synthesised {
             traces.len()
         ),
         artifact: artifact.as_object().cloned().unwrap_or_default(),
-        source_runs: sources(traces.iter().filter_map(|trace| trace.run.as_deref())),
-        support: count(traces.len()),
+        source_runs: newest_run_ids(traces.iter().filter_map(|trace| trace.run.as_deref())),
+        support: saturating_u32(traces.len()),
     }
 }

@@ -5,9 +5,11 @@
 //! differ at three places at most, then at least one of their four quarters is equal: so only texts
 //! that share a quarter are compared.
 
-use super::{RunTrace, SUPPORT_MIN, Seen, Synthesised, count, label, sources};
-use crate::proposal::Kind;
-use crate::proposal::automation::Target;
+use super::{
+    ProposalDraft, RunTrace, SUPPORT_MIN, TracedRun, draft_name, newest_run_ids, saturating_u32,
+};
+use crate::proposal::ProposalKind;
+use crate::proposal::automation::AutomationTarget;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +28,7 @@ const PARTS: usize = PLACES_MAX + 1;
 const LEADERS_MAX: usize = 16;
 
 /// A text, and the runs that had it as their task.
-struct Text<'a> {
+struct TaskText<'a> {
     source: &'a str,
     words: Vec<&'a str>,
     /// The words as numbers, which are cheaper to compare.
@@ -35,8 +37,8 @@ struct Text<'a> {
 }
 
 /// Drafts a prompt template for each repeated text.
-pub(super) fn drafts(runs: &[Seen<'_>]) -> Vec<Synthesised> {
-    let mut groups: BTreeMap<(&Target, &str, usize), Vec<Text<'_>>> = BTreeMap::new();
+pub(super) fn drafts(runs: &[TracedRun<'_>]) -> Vec<ProposalDraft> {
+    let mut groups: BTreeMap<(&AutomationTarget, &str, usize), Vec<TaskText<'_>>> = BTreeMap::new();
     let mut known = BTreeMap::new();
     let mut dictionary = BTreeMap::new();
     for run in runs {
@@ -50,9 +52,9 @@ pub(super) fn drafts(runs: &[Seen<'_>]) -> Vec<Synthesised> {
         if place == texts.len() {
             let numbers = words
                 .iter()
-                .map(|word| number(word, &mut dictionary))
+                .map(|word| word_number(word, &mut dictionary))
                 .collect();
-            texts.push(Text {
+            texts.push(TaskText {
                 source,
                 words,
                 numbers,
@@ -67,8 +69,8 @@ pub(super) fn drafts(runs: &[Seen<'_>]) -> Vec<Synthesised> {
         .collect()
 }
 
-fn number<'a>(word: &'a str, dictionary: &mut BTreeMap<&'a str, u32>) -> u32 {
-    let next = count(dictionary.len());
+fn word_number<'a>(word: &'a str, dictionary: &mut BTreeMap<&'a str, u32>) -> u32 {
+    let next = saturating_u32(dictionary.len());
     *dictionary.entry(word).or_insert(next)
 }
 
@@ -86,7 +88,11 @@ fn task_text(run: &RunTrace) -> Option<(&'static str, &str, Vec<&str>)> {
         .then_some((field, text, words))
 }
 
-fn templates(target: &Target, words: usize, texts: &[Text<'_>]) -> Vec<Synthesised> {
+fn templates(
+    target: &AutomationTarget,
+    words: usize,
+    texts: &[TaskText<'_>],
+) -> Vec<ProposalDraft> {
     let mut buckets: BTreeMap<(usize, &[u32]), Vec<usize>> = BTreeMap::new();
     for (n, text) in texts.iter().enumerate() {
         for part in 0..PARTS {
@@ -111,10 +117,10 @@ fn templates(target: &Target, words: usize, texts: &[Text<'_>]) -> Vec<Synthesis
             leaders += 1;
             let free: Vec<usize> = members.iter().copied().filter(|n| !used[*n]).collect();
             if let Some((places, alike)) =
-                alike(texts, *leader, &free, PLACES_MAX.min(words - fixed_min))
+                matching_texts(texts, *leader, &free, PLACES_MAX.min(words - fixed_min))
             {
                 alike.iter().for_each(|n| used[*n] = true);
-                let alike: Vec<&Text<'_>> = alike.into_iter().map(|n| &texts[n]).collect();
+                let alike: Vec<&TaskText<'_>> = alike.into_iter().map(|n| &texts[n]).collect();
                 drafts.push(draft(target, &texts[*leader], &places, &alike));
             }
         }
@@ -124,8 +130,8 @@ fn templates(target: &Target, words: usize, texts: &[Text<'_>]) -> Vec<Synthesis
 
 /// The places at which texts differ from the leader, and the texts that differ from it nowhere
 /// else; `None` if they are too few.
-fn alike(
-    texts: &[Text<'_>],
+fn matching_texts(
+    texts: &[TaskText<'_>],
     leader: usize,
     members: &[usize],
     places_max: usize,
@@ -159,12 +165,13 @@ fn alike(
         let wider: BTreeSet<usize> = places.union(pattern).copied().collect();
         // A place at which only one run differs becomes no placeholder, unless there would be too
         // few texts without it.
-        let needed = runs > 1 || count(support(&members)) < SUPPORT_MIN || places.is_empty();
+        let needed =
+            runs > 1 || saturating_u32(support(&members)) < SUPPORT_MIN || places.is_empty();
         if wider.len() > places.len() && wider.len() <= places_max && needed {
             (members, places) = (within(&wider), wider);
         }
     }
-    let enough = |runs: usize| count(runs) >= SUPPORT_MIN;
+    let enough = |runs: usize| saturating_u32(runs) >= SUPPORT_MIN;
     // A leader that alone differs from all the others is an outlier; one of the others may lead.
     let is_outlier = texts[leader].runs.len() == 1
         && enough(support(&members) - 1)
@@ -174,7 +181,7 @@ fn alike(
     (!places.is_empty() && !is_outlier && enough(support(&members))).then_some((places, members))
 }
 
-fn others_agree(texts: &[Text<'_>], leader: usize, members: &[usize], at: usize) -> bool {
+fn others_agree(texts: &[TaskText<'_>], leader: usize, members: &[usize], at: usize) -> bool {
     let others: BTreeSet<u32> = members
         .iter()
         .filter(|n| **n != leader)
@@ -194,11 +201,11 @@ fn differences(a: &[u32], b: &[u32], most: usize) -> Option<BTreeSet<usize>> {
 }
 
 fn draft(
-    target: &Target,
-    leader: &Text<'_>,
+    target: &AutomationTarget,
+    leader: &TaskText<'_>,
     places: &BTreeSet<usize>,
-    alike: &[&Text<'_>],
-) -> Synthesised {
+    alike: &[&TaskText<'_>],
+) -> ProposalDraft {
     let mut runs: Vec<&RunTrace> = alike
         .iter()
         .flat_map(|text| text.runs.iter().copied())
@@ -221,18 +228,18 @@ fn draft(
         }
     }
     text.push_str(rest);
-    let (kind, id) = label::of_target(target);
+    let (kind, id) = draft_name::kind_and_id(target);
     let variables: Vec<Value> = (1..=slots)
         .map(|n| json!({"name": format!("slot{n}"), "required": true}))
         .collect();
-    let name = label::named(
+    let name = draft_name::name_with_hash(
         &format!("prompt {id}"),
         &json!([kind, id, text]).to_string(),
     );
     let artifact =
         json!({"templateId": name, "version": "0.1.0", "text": text, "variables": variables});
-    Synthesised {
-        kind: Kind::PromptTemplate,
+    ProposalDraft {
+        kind: ProposalKind::PromptTemplate,
         title: format!(
             "A prompt template for {kind} {id} with {slots} {} to fill in",
             if slots == 1 { "place" } else { "places" }
@@ -243,8 +250,8 @@ fn draft(
             leader.words.len()
         ),
         artifact: artifact.as_object().cloned().unwrap_or_default(),
-        source_runs: sources(runs.iter().map(|run| run.run.as_str())),
-        support: count(runs.len()),
+        source_runs: newest_run_ids(runs.iter().map(|run| run.run.as_str())),
+        support: saturating_u32(runs.len()),
     }
 }
 

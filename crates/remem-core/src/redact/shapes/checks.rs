@@ -4,49 +4,49 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::redact::random::{distinct, is_placeholder};
+use crate::redact::random::{distinct_chars, is_placeholder};
 
 /// Accepts every match: the pattern alone is specific enough.
-pub(super) fn any(_: &str) -> bool {
+pub(super) fn accept_all(_: &str) -> bool {
     true
 }
 
 /// Whether a token has at least eight different characters and is not a documentation example.
-pub(super) fn diverse(token: &str) -> bool {
-    distinct(body(token)) >= 8 && !is_placeholder(token)
+pub(super) fn is_diverse(token: &str) -> bool {
+    distinct_chars(body(token)) >= 8 && !is_placeholder(token)
 }
 
 /// Whether a token is diverse and has letters and at least two digits: words joined by hyphens are
 /// not a key.
-pub(super) fn letters_and_digits(token: &str) -> bool {
+pub(super) fn has_letters_and_digits(token: &str) -> bool {
     let digits = body(token).bytes().filter(u8::is_ascii_digit).count();
-    diverse(token) && digits >= 2 && body(token).bytes().any(|byte| byte.is_ascii_alphabetic())
+    is_diverse(token) && digits >= 2 && body(token).bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
 /// Whether a token is diverse and has letters of both cases and digits.
-pub(super) fn mixed_case_and_digits(token: &str) -> bool {
+pub(super) fn has_mixed_case_and_digits(token: &str) -> bool {
     let has = |class: fn(&u8) -> bool| body(token).as_bytes().iter().any(class);
-    diverse(token)
+    is_diverse(token)
         && has(u8::is_ascii_digit)
         && has(u8::is_ascii_lowercase)
         && has(u8::is_ascii_uppercase)
 }
 
 /// Whether hex digits are of at least six kinds.
-pub(super) fn varied_hex(token: &str) -> bool {
-    distinct(body(token)) >= 6
+pub(super) fn is_varied_hex(token: &str) -> bool {
+    distinct_chars(body(token)) >= 6
 }
 
 /// Whether a token with the prefix and length of a GitHub token is one: its last six characters are
 /// a CRC-32 of the thirty before. A right checksum settles it; a wrong one does not clear the text,
 /// because a mistyped or planted token still gives one away and nothing else is written with these
 /// prefixes and 36 characters. Only placeholders are let through.
-pub(super) fn github_like(token: &str) -> bool {
-    has_checksum(body(token)) || letters_and_digits(token)
+pub(super) fn is_github_token(token: &str) -> bool {
+    has_checksum(body(token)) || has_letters_and_digits(token)
 }
 
 /// Whether the first of the token's parts is a JSON object that names an algorithm.
-pub(super) fn jwt(token: &str) -> bool {
+pub(super) fn is_jwt(token: &str) -> bool {
     let header = token.split('.').next().unwrap_or_default();
     let json = URL_SAFE_NO_PAD
         .decode(header)
@@ -126,7 +126,7 @@ mod tests {
             "ghp_{letters}{}",
             std::str::from_utf8(&base62(crc32(letters.as_bytes()))).unwrap()
         );
-        assert!(github_like(&token));
-        assert!(!github_like(&format!("ghp_{}", "a".repeat(36))));
+        assert!(is_github_token(&token));
+        assert!(!is_github_token(&format!("ghp_{}", "a".repeat(36))));
     }
 }

@@ -6,7 +6,7 @@
 //! found.
 
 mod checks;
-mod page;
+mod input;
 mod rules;
 mod table;
 
@@ -19,8 +19,8 @@ use zeroize::Zeroizing;
 
 use super::scan::Scanner;
 use crate::sabotage;
-use page::Page;
-use table::{Find, RULES, Rule};
+use input::ScanInput;
+use table::{RULES, ShapeMatcher, ShapeRule};
 
 /// Raised whenever a rule is added or changed, so that readers can tell which rules a text passed.
 pub const SHAPES_VERSION: u32 = 1;
@@ -29,7 +29,7 @@ pub const SHAPES_VERSION: u32 = 1;
 const TOKEN_BYTES_MAX: usize = 4096;
 /// Bytes from a literal on that decide whether a token begins there. All vendors' tokens are
 /// recognisable within them. The limit bounds the cost of a text that is nothing but literals.
-const LOOK_BYTES: usize = 128;
+const LOOKAHEAD_BYTES: usize = 128;
 
 /// The kind of a secret shape, for example `github-token`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,8 +64,9 @@ impl fmt::Display for ShapeKind {
 
 /// Every kind with its one-line description, in the order in which rules are tried.
 pub fn shape_table() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let first_of_kind =
-        |(n, rule): &(usize, &Rule)| RULES[..*n].iter().all(|earlier| earlier.kind != rule.kind);
+    let first_of_kind = |(n, rule): &(usize, &ShapeRule)| {
+        RULES[..*n].iter().all(|earlier| earlier.kind != rule.kind)
+    };
     RULES
         .iter()
         .enumerate()
@@ -80,7 +81,7 @@ pub(super) struct ShapeHit {
     pub(super) kind: ShapeKind,
 }
 
-struct Compiled {
+struct CompiledRules {
     literals: Scanner<3, true>,
     /// The rule of each literal.
     rule_of: Vec<usize>,
@@ -88,7 +89,7 @@ struct Compiled {
     patterns: Vec<Option<Regex>>,
 }
 
-static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
+static COMPILED: LazyLock<CompiledRules> = LazyLock::new(|| {
     let rules = RULES.iter().enumerate();
     let literal =
         |(number, literal): (usize, &&str)| (number, Zeroizing::new(literal.as_bytes().to_vec()));
@@ -99,13 +100,13 @@ static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
                 .map(move |text| literal((number, text)))
         })
         .unzip();
-    let pattern = |rule: &Rule| match rule.find {
-        Find::Token { pattern, .. } => {
+    let pattern = |rule: &ShapeRule| match rule.matcher {
+        ShapeMatcher::Token { pattern, .. } => {
             Some(Regex::new(&format!(r"\A(?:{pattern})")).expect("a constant pattern compiles"))
         }
-        Find::Custom(_) => None,
+        ShapeMatcher::Custom(_) => None,
     };
-    Compiled {
+    CompiledRules {
         literals: Scanner::new(literals),
         rule_of,
         patterns: RULES.iter().map(pattern).collect(),
@@ -113,7 +114,7 @@ static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
 });
 
 /// The shapes found in one text, and the cost of finding them.
-pub(super) struct Found {
+pub(super) struct ShapeScan {
     /// All shapes, in order, none overlapping another.
     pub(super) hits: Vec<ShapeHit>,
     /// The number of bytes examined.
@@ -121,9 +122,9 @@ pub(super) struct Found {
 }
 
 /// Finds every secret shape in a text.
-pub(super) fn find(text: &str) -> Found {
+pub(super) fn find_shapes(text: &str) -> ShapeScan {
     let compiled = &*COMPILED;
-    let input = Page::new(text);
+    let input = ScanInput::new(text);
     let mut hits: Vec<(Range<usize>, usize)> = Vec::new();
     compiled
         .literals
@@ -138,11 +139,11 @@ pub(super) fn find(text: &str) -> Found {
                 return;
             }
             let rule = compiled.rule_of[literal];
-            let range = match RULES[rule].find {
-                Find::Token { accept, .. } => {
-                    token(&input, at.start, compiled.patterns[rule].as_ref(), accept)
+            let range = match RULES[rule].matcher {
+                ShapeMatcher::Token { accept, .. } => {
+                    find_token(&input, at.start, compiled.patterns[rule].as_ref(), accept)
                 }
-                Find::Custom(find) => find(&input, at),
+                ShapeMatcher::Custom(find) => find(&input, at),
             };
             hits.extend(
                 range
@@ -169,15 +170,15 @@ pub(super) fn find(text: &str) -> Found {
         range,
         kind: ShapeKind(RULES[rule].kind),
     };
-    Found {
+    ShapeScan {
         hits: hits.into_iter().map(shape).collect(),
         examined: text.len() + input.examined(),
     }
 }
 
 /// The range of the token that begins at `start`, which must not lie inside a longer word.
-fn token(
-    input: &Page<'_>,
+fn find_token(
+    input: &ScanInput<'_>,
     start: usize,
     pattern: Option<&Regex>,
     accept: fn(&str) -> bool,
@@ -190,14 +191,14 @@ fn token(
         return None;
     }
     let secret_in = |bytes: usize| {
-        let found = pattern?.captures(input.ahead(start, bytes))?;
+        let found = pattern?.captures(input.lookahead(start, bytes))?;
         let secret = found.get(1).or(found.get(0))?;
-        input.count(secret.end());
+        input.count_examined(secret.end());
         Some(start + secret.start()..start + secret.end())
     };
     let look_bytes = sabotage!(
         "tokens-are-looked-at-to-their-end",
-        LOOK_BYTES,
+        LOOKAHEAD_BYTES,
         TOKEN_BYTES_MAX
     );
     let Some(short) = secret_in(look_bytes) else {
@@ -206,7 +207,7 @@ fn token(
         return secret_in(TOKEN_BYTES_MAX).filter(|secret| accept(&input.text[secret.clone()]));
     };
     accept(&input.text[short.clone()]).then_some(())?;
-    let is_cut = short.end == start + input.ahead(start, LOOK_BYTES).len();
+    let is_cut = short.end == start + input.lookahead(start, LOOKAHEAD_BYTES).len();
     if is_cut {
         secret_in(TOKEN_BYTES_MAX)
     } else {

@@ -11,9 +11,9 @@ const R36: &str = "Kq7zP2mW9x4LtB6vNc3RjY8sHd5Fg1TaUe0o";
 const HEX32: &str = "9f86d081884c7d659a2feaa0c55ad015";
 
 /// Text before, the secret in two halves, text after.
-type Case<'a> = (&'static str, &'a str, &'a str, &'a str, &'a str);
+type ShapeCase<'a> = (&'static str, &'a str, &'a str, &'a str, &'a str);
 
-fn check((kind, before, head, tail, after): Case<'_>) {
+fn check((kind, before, head, tail, after): ShapeCase<'_>) {
     let text = format!("{before}{head}{tail}{after}");
     let cleaned = Redactor::empty().clean(&text, ShapePolicy::Redact);
     assert_eq!(
@@ -41,7 +41,7 @@ fn vendor_tokens() {
     let hex64 = HEX32.repeat(2);
     let r48 = format!("{R24}{R24}");
     let r86 = format!("{R36}{R36}{}Ab3+/x9Q2w", "d7");
-    let cases: &[Case<'_>] = &[
+    let cases: &[ShapeCase<'_>] = &[
         ("github-token", "token is ", "ghp_", R36, " ok"),
         (
             "github-token",
@@ -256,7 +256,7 @@ fn passwords_in_urls_go_alone() {
 
 #[test]
 fn headers_and_assignments_keep_their_names() {
-    let cases: &[Case<'_>] = &[
+    let cases: &[ShapeCase<'_>] = &[
         (
             "authorization",
             "Authorization: Bearer ",

@@ -4,31 +4,35 @@
 use crate::test_cases::config;
 use proptest::prelude::*;
 use remem_core::Policy;
-use remem_core::proposal::{Artifact, Installable, Kind, PromptTemplate, check, is_name};
+use remem_core::proposal::{Artifact, Installable, PromptTemplate, ProposalKind, check, is_name};
 use serde_json::{Map, Value, json};
 
 fn map(value: Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap()
 }
 
-fn good(kind: Kind) -> Value {
+fn good(kind: ProposalKind) -> Value {
     let manifest = json!({"agentId": "local.a.b", "persona": "P", "modelClass": "general", "systemPrompt": "Be brief."});
     let workflow = json!({"id": "w", "nodes": [{"id": "a", "typeId": "core.noop"}]});
     match kind {
-        Kind::AgentPack => json!({"name": "pack.a-1", "version": "0.1.0", "agents": [manifest]}),
-        Kind::WorkflowChainPack => json!({"name": "pack", "version": "1", "workflows": [workflow]}),
-        Kind::PromptTemplate => {
+        ProposalKind::AgentPack => {
+            json!({"name": "pack.a-1", "version": "0.1.0", "agents": [manifest]})
+        }
+        ProposalKind::WorkflowChainPack => {
+            json!({"name": "pack", "version": "1", "workflows": [workflow]})
+        }
+        ProposalKind::PromptTemplate => {
             json!({"templateId": "t", "version": "1", "text": "Sum up {{ what }} for {{who}}, {{what}}.",
             "variables": [{"name": "what", "required": true}, {"name": "who", "defaultValue": "me"}]})
         }
-        Kind::Automation => {
+        ProposalKind::Automation => {
             json!({"automationId": "a", "schedule": {"cron": "0 9 * * *", "zone": "Europe/Berlin"}, "workflowId": "w"})
         }
     }
 }
 
 /// The valid artifact of a kind with some of its fields replaced; `null` removes one.
-fn with(kind: Kind, more: Value) -> Map<String, Value> {
+fn with(kind: ProposalKind, more: Value) -> Map<String, Value> {
     let mut artifact = map(good(kind));
     artifact.extend(map(more));
     artifact.retain(|_, value| !value.is_null());
@@ -37,7 +41,10 @@ fn with(kind: Kind, more: Value) -> Map<String, Value> {
 
 #[test]
 fn good_artifacts_have_a_name() {
-    for (kind, name) in Kind::ALL.into_iter().zip(["pack.a-1", "pack", "t", "a"]) {
+    for (kind, name) in ProposalKind::ALL
+        .into_iter()
+        .zip(["pack.a-1", "pack", "t", "a"])
+    {
         assert_eq!(
             check(kind, &map(good(kind)), &Policy::default())
                 .unwrap()
@@ -48,8 +55,8 @@ fn good_artifacts_have_a_name() {
     let Installable::Agents {
         agents, version, ..
     } = check(
-        Kind::AgentPack,
-        &map(good(Kind::AgentPack)),
+        ProposalKind::AgentPack,
+        &map(good(ProposalKind::AgentPack)),
         &Policy::default(),
     )
     .unwrap()
@@ -67,7 +74,7 @@ fn good_artifacts_have_a_name() {
 }
 
 /// Each row gives the field at fault, and no error repeats a value of its row.
-fn all_refused<const N: usize>(kind: Kind, rows: [(&str, Value); N]) {
+fn all_refused<const N: usize>(kind: ProposalKind, rows: [(&str, Value); N]) {
     for (n, (field, more)) in rows.into_iter().enumerate() {
         let error = check(kind, &with(kind, more), &Policy::default()).unwrap_err();
         assert_eq!(error.field(), Some(field), "row {n}: {error}");
@@ -116,7 +123,7 @@ fn bad_agent_packs_are_refused_by_field() {
             json!({"agents": [agent("local.a.b", json!({"canary": "canary"}))]}),
         ),
     ];
-    all_refused(Kind::AgentPack, rows);
+    all_refused(ProposalKind::AgentPack, rows);
 }
 
 #[test]
@@ -142,7 +149,7 @@ fn bad_workflow_packs_are_refused_by_field() {
             json!({"workflows": [{"id": "w", "nodes": [node], "x": "canary".repeat(20_000)}]}),
         ),
     ];
-    all_refused(Kind::WorkflowChainPack, rows);
+    all_refused(ProposalKind::WorkflowChainPack, rows);
 }
 
 #[test]
@@ -183,7 +190,7 @@ fn bad_templates_are_refused_by_field() {
             json!({"variables": [{"name": "what", "defaultValue": ["canary"]}]}),
         ),
     ];
-    all_refused(Kind::PromptTemplate, rows);
+    all_refused(ProposalKind::PromptTemplate, rows);
 }
 
 #[test]
@@ -238,17 +245,17 @@ fn bad_automations_are_refused_by_field() {
         ("title", json!({"title": "canary".repeat(40)})),
         ("title", json!({"title": nested})),
     ];
-    all_refused(Kind::Automation, rows);
+    all_refused(ProposalKind::Automation, rows);
 }
 
 #[test]
 fn one_kind_is_not_another() {
-    for kind in Kind::ALL {
+    for kind in ProposalKind::ALL {
         assert!(
             check(kind, &Map::new(), &Policy::default()).is_err(),
             "{kind:?}"
         );
-        let mut others = Kind::ALL.into_iter().filter(|other| *other != kind);
+        let mut others = ProposalKind::ALL.into_iter().filter(|other| *other != kind);
         assert!(
             others.all(|other| check(other, &map(good(kind)), &Policy::default()).is_err()),
             "{kind:?}"
@@ -353,8 +360,8 @@ fn template(text: &str, variables: Value) -> PromptTemplate {
 #[test]
 fn places_are_filled() {
     let Installable::Prompt(both) = check(
-        Kind::PromptTemplate,
-        &map(good(Kind::PromptTemplate)),
+        ProposalKind::PromptTemplate,
+        &map(good(ProposalKind::PromptTemplate)),
         &Policy::default(),
     )
     .unwrap() else {
@@ -448,15 +455,15 @@ proptest! {
     fn the_text_knows_no_order_and_comes_back(fields in prop::collection::btree_map(any::<String>(), value(), 0..6)) {
         let artifact: Map<String, Value> = fields.into_iter().collect();
         let written = Artifact::new(&artifact).unwrap();
-        prop_assert_eq!(&written.map(), &artifact);
+        prop_assert_eq!(&written.to_map(), &artifact);
         let turned: Value = serde_json::from_str(&backwards(&Value::Object(artifact))).unwrap();
         prop_assert_eq!(&Artifact::new(&map(turned)).unwrap(), &written);
         prop_assert_eq!(Artifact::from_stored(written.text().to_owned(), written.sha256()), Some(written.clone()));
-        prop_assert_eq!(Artifact::new(&written.map()).unwrap(), written);
+        prop_assert_eq!(Artifact::new(&written.to_map()).unwrap(), written);
     }
 
     #[test]
-    fn checks_never_panic(fields in prop::collection::btree_map(any::<String>(), value(), 0..4), kind in prop::sample::select(Kind::ALL.to_vec()), at in 0..4usize, wild in value()) {
+    fn checks_never_panic(fields in prop::collection::btree_map(any::<String>(), value(), 0..4), kind in prop::sample::select(ProposalKind::ALL.to_vec()), at in 0..4usize, wild in value()) {
         let mut artifact = map(good(kind));
         prop_assert!(check(kind, &artifact, &Policy::default()).is_ok());
         if let Some(field) = artifact.keys().nth(at).cloned() {

@@ -2,7 +2,7 @@
 
 use crate::test_cases::config;
 use proptest::prelude::*;
-use remem_core::proposal::{Automation, Target, When};
+use remem_core::proposal::{Automation, AutomationTarget, AutomationTrigger};
 use remem_core::{Policy, Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -30,10 +30,10 @@ fn what_is_written_is_read_back() {
     }
     let once = automation(json!({"at": "2026-05-01T09:00:00+02:00", "zone": "Europe/Berlin"}));
     assert_eq!(
-        (&once.when, &once.target),
+        (&once.trigger, &once.target),
         (
-            &When::At(at("2026-05-01T07:00:00Z")),
-            &Target::Workflow("w".to_owned())
+            &AutomationTrigger::At(at("2026-05-01T07:00:00Z")),
+            &AutomationTarget::Workflow("w".to_owned())
         )
     );
     assert!(once.enabled && once.title.is_none());
@@ -47,7 +47,7 @@ fn once_is_once() {
     let before = due.plus_ms(-1);
     let after = due.plus_ms(1);
     assert_eq!(
-        (once.next(before, before), once.next(before, due)),
+        (once.next_due(before, before), once.next_due(before, due)),
         (Some(due), None)
     );
     for (from, now, expected) in [
@@ -56,7 +56,7 @@ fn once_is_once() {
         (before, after, Some(due)),
         (due, after, None),
     ] {
-        assert_eq!(once.latest(before, from, now), expected);
+        assert_eq!(once.latest_due(before, from, now), expected);
     }
 }
 
@@ -67,7 +67,7 @@ fn what_is_off_is_never_due() {
     let from = at("2026-01-01T00:00:00Z");
     let now = at("2026-02-01T00:00:00Z");
     assert_eq!(
-        (off.next(from, from), off.latest(from, from, now)),
+        (off.next_due(from, from), off.latest_due(from, from, now)),
         (None, None)
     );
 }
@@ -104,7 +104,7 @@ fn millions_that_were_missed_are_one() {
     ];
     for (schedule, now, expected) in rows {
         assert_eq!(
-            automation(schedule.clone()).latest(from, from, at(now)),
+            automation(schedule.clone()).latest_due(from, from, at(now)),
             Some(at(expected)),
             "{schedule}"
         );
@@ -130,12 +130,12 @@ fn ends_of_time_are_no_trouble() {
             .iter()
             .flat_map(|from| ends.iter().map(move |now| (*from, *now)))
         {
-            let latest = automation.latest(Timestamp(0), from, now);
+            let latest = automation.latest_due(Timestamp(0), from, now);
             assert!(
                 latest.is_none_or(|tick| tick > from && tick <= now),
                 "{from:?} {now:?}"
             );
-            let _ = automation.next(from, now);
+            let _ = automation.next_due(from, now);
         }
     }
 }
@@ -189,14 +189,14 @@ proptest! {
         let mut now = after.plus_ms(minutes * ticks * 60);
         if exact {
             // Mistakes are most likely at the bounds.
-            now = automation.next(anchor, now).unwrap_or(now);
+            now = automation.next_due(anchor, now).unwrap_or(now);
         }
-        let all = std::iter::successors(automation.next(anchor, after), |tick| automation.next(anchor, *tick));
+        let all = std::iter::successors(automation.next_due(anchor, after), |tick| automation.next_due(anchor, *tick));
         let last = all.take_while(|tick| *tick <= now).last();
-        prop_assert_eq!(automation.latest(anchor, after, now), last);
+        prop_assert_eq!(automation.latest_due(anchor, after, now), last);
         if let Some(last) = last {
-            prop_assert_eq!(automation.latest(anchor, last, now), None);
-            prop_assert_eq!(automation.latest(anchor, last.plus_ms(-1), now), Some(last));
+            prop_assert_eq!(automation.latest_due(anchor, last, now), None);
+            prop_assert_eq!(automation.latest_due(anchor, last.plus_ms(-1), now), Some(last));
         }
     }
 }

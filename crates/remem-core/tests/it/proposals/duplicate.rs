@@ -1,7 +1,7 @@
 //! Finding the artifact that another one repeats: the same bytes, or nearly the same words with the
 //! same actions.
 
-use remem_core::proposal::{Artifact, Kind, duplicate_of};
+use remem_core::proposal::{Artifact, ProposalKind, duplicate_of};
 use serde_json::{Value, json};
 
 fn written(value: &Value) -> Artifact {
@@ -20,12 +20,16 @@ fn automation(id: &str, workflow: &str, cron: &str) -> Value {
 const LONG: &str = "Read the ticket {{slot1}} and write a short answer that thanks the customer for the report, says what was found, \
                     says what is done next, and ends with the usual words about how to reach us on the phone";
 
-fn found(kind: Kind, draft: &Value, known: &[(&'static str, Kind, Value)]) -> Option<&'static str> {
-    let texts: Vec<(&'static str, Kind, String)> = known
+fn found(
+    kind: ProposalKind,
+    draft: &Value,
+    known: &[(&'static str, ProposalKind, Value)],
+) -> Option<&'static str> {
+    let texts: Vec<(&'static str, ProposalKind, String)> = known
         .iter()
         .map(|(name, kind, value)| (*name, *kind, written(value).text().to_owned()))
         .collect();
-    let texts: Vec<(&'static str, Kind, &'static str)> = texts
+    let texts: Vec<(&'static str, ProposalKind, &'static str)> = texts
         .into_iter()
         .map(|(name, kind, text)| (name, kind, &*Box::leak(text.into_boxed_str())))
         .collect();
@@ -37,18 +41,21 @@ fn the_same_bytes_come_first() {
     let draft = prompt("t", LONG);
     let near = prompt("t", &LONG.replace("usual", "same"));
     let known = [
-        ("near", Kind::PromptTemplate, near),
-        ("same", Kind::PromptTemplate, draft.clone()),
+        ("near", ProposalKind::PromptTemplate, near),
+        ("same", ProposalKind::PromptTemplate, draft.clone()),
     ];
-    assert_eq!(found(Kind::PromptTemplate, &draft, &known), Some("same"));
     assert_eq!(
-        found(Kind::PromptTemplate, &draft, &known[..1]),
+        found(ProposalKind::PromptTemplate, &draft, &known),
+        Some("same")
+    );
+    assert_eq!(
+        found(ProposalKind::PromptTemplate, &draft, &known[..1]),
         Some("near")
     );
-    assert_eq!(found(Kind::PromptTemplate, &draft, &[]), None);
-    let other = [("other", Kind::Automation, draft.clone())];
+    assert_eq!(found(ProposalKind::PromptTemplate, &draft, &[]), None);
+    let other = [("other", ProposalKind::Automation, draft.clone())];
     assert_eq!(
-        found(Kind::PromptTemplate, &draft, &other),
+        found(ProposalKind::PromptTemplate, &draft, &other),
         None,
         "another kind is another thing"
     );
@@ -60,7 +67,7 @@ fn the_nearest_one_counts_whatever_it_is_called() {
     let known = [
         (
             "far",
-            Kind::PromptTemplate,
+            ProposalKind::PromptTemplate,
             prompt(
                 "t",
                 "Read the ticket {{slot1}} and close it without an answer, please, as we always do",
@@ -68,22 +75,32 @@ fn the_nearest_one_counts_whatever_it_is_called() {
         ),
         (
             "near",
-            Kind::PromptTemplate,
+            ProposalKind::PromptTemplate,
             prompt("x", &LONG.replace("usual", "same")),
         ),
         (
             "renamed",
-            Kind::PromptTemplate,
+            ProposalKind::PromptTemplate,
             prompt("quite-another-name", LONG),
         ),
-        ("also", Kind::PromptTemplate, prompt("and-one-more", LONG)),
+        (
+            "also",
+            ProposalKind::PromptTemplate,
+            prompt("and-one-more", LONG),
+        ),
     ];
-    assert_eq!(found(Kind::PromptTemplate, &draft, &known), Some("renamed"));
     assert_eq!(
-        found(Kind::PromptTemplate, &draft, &known[..2]),
+        found(ProposalKind::PromptTemplate, &draft, &known),
+        Some("renamed")
+    );
+    assert_eq!(
+        found(ProposalKind::PromptTemplate, &draft, &known[..2]),
         Some("near")
     );
-    assert_eq!(found(Kind::PromptTemplate, &draft, &known[..1]), None);
+    assert_eq!(
+        found(ProposalKind::PromptTemplate, &draft, &known[..1]),
+        None
+    );
 }
 
 #[test]
@@ -104,9 +121,9 @@ fn what_does_another_thing_is_no_duplicate() {
     for (what, known, expected) in rows {
         assert_eq!(
             found(
-                Kind::Automation,
+                ProposalKind::Automation,
                 &draft,
-                &[("known", Kind::Automation, known)]
+                &[("known", ProposalKind::Automation, known)]
             ),
             expected,
             "{what}"
@@ -117,14 +134,17 @@ fn what_does_another_thing_is_no_duplicate() {
         json!({"name": "p", "version": "1", "agents": [{"agentId": "local.a.b", "persona": "P", "modelClass": "general",
             "systemPrompt": prompt, "toolAllowlist": tools}]})
     };
-    let known = [("known", Kind::AgentPack, pack(&["search", "write"]))];
+    let known = [("known", ProposalKind::AgentPack, pack(&["search", "write"]))];
     assert_eq!(
-        found(Kind::AgentPack, &pack(&["search", "send"]), &known),
+        found(ProposalKind::AgentPack, &pack(&["search", "send"]), &known),
         None
     );
     let mut renamed = pack(&["search", "write"]);
     renamed["agents"][0]["agentId"] = json!("local.a.c");
-    assert_eq!(found(Kind::AgentPack, &renamed, &known), Some("known"));
+    assert_eq!(
+        found(ProposalKind::AgentPack, &renamed, &known),
+        Some("known")
+    );
 }
 
 #[test]
@@ -132,17 +152,17 @@ fn what_cannot_be_read_is_no_duplicate() {
     let draft = prompt("t", LONG);
     assert_eq!(
         duplicate_of(
-            Kind::PromptTemplate,
+            ProposalKind::PromptTemplate,
             &written(&draft),
-            [("bad", Kind::PromptTemplate, "not JSON")]
+            [("bad", ProposalKind::PromptTemplate, "not JSON")]
         ),
         None
     );
     assert_eq!(
         duplicate_of(
-            Kind::PromptTemplate,
+            ProposalKind::PromptTemplate,
             &written(&json!({})),
-            [("bad", Kind::PromptTemplate, "not JSON")]
+            [("bad", ProposalKind::PromptTemplate, "not JSON")]
         ),
         None
     );

@@ -3,13 +3,13 @@
 
 use crate::test_cases::config;
 use proptest::prelude::*;
-use remem_core::proposal::{Kind, State, Step};
+use remem_core::proposal::{ProposalAction, ProposalKind, ProposalState};
 
 #[test]
 fn every_step_from_every_state() {
-    use State::{Applied, Archived, Draft, Rejected, Revised};
+    use ProposalState::{Applied, Archived, Draft, Rejected, Revised};
     // In the order of `Step::ALL`: revise, apply, reject, archive.
-    let table: [(State, [Option<State>; 4]); 5] = [
+    let table: [(ProposalState, [Option<ProposalState>; 4]); 5] = [
         (
             Draft,
             [Some(Revised), Some(Applied), Some(Rejected), Some(Archived)],
@@ -22,26 +22,34 @@ fn every_step_from_every_state() {
         (Rejected, [None, None, None, Some(Archived)]),
         (Archived, [None, None, None, None]),
     ];
-    assert_eq!(table.map(|(state, _)| state), State::ALL);
+    assert_eq!(table.map(|(state, _)| state), ProposalState::ALL);
     for (state, after) in table {
-        assert_eq!(Step::ALL.map(|step| state.after(step)), after, "{state:?}");
+        assert_eq!(
+            ProposalAction::ALL.map(|step| state.next_state(step)),
+            after,
+            "{state:?}"
+        );
         assert_eq!(state.is_open(), matches!(state, Draft | Revised));
     }
 }
 
 #[test]
 fn names_are_read_back() {
-    for state in State::ALL {
-        assert_eq!(State::parse(state.as_str()), Some(state));
+    for state in ProposalState::ALL {
+        assert_eq!(ProposalState::parse(state.as_str()), Some(state));
     }
-    for kind in Kind::ALL {
-        assert_eq!(Kind::parse(kind.as_str()), Some(kind));
+    for kind in ProposalKind::ALL {
+        assert_eq!(ProposalKind::parse(kind.as_str()), Some(kind));
     }
     for bad in ["", "Draft", "draft ", "agent_pack", "AGENT-PACK", "open"] {
-        assert_eq!((State::parse(bad), Kind::parse(bad)), (None, None), "{bad}");
+        assert_eq!(
+            (ProposalState::parse(bad), ProposalKind::parse(bad)),
+            (None, None),
+            "{bad}"
+        );
     }
     assert_eq!(
-        Kind::ALL.map(Kind::as_str),
+        ProposalKind::ALL.map(ProposalKind::as_str),
         [
             "agent-pack",
             "workflow-chain-pack",
@@ -61,31 +69,31 @@ struct LifecycleModel {
 }
 
 impl LifecycleModel {
-    fn take(&mut self, step: Step) -> bool {
+    fn take(&mut self, step: ProposalAction) -> bool {
         let decided = self.applied || self.rejected || self.archived;
-        let allowed = if step == Step::Archive {
+        let allowed = if step == ProposalAction::Archive {
             !self.applied && !self.archived
         } else {
             !decided
         };
         if allowed {
             match step {
-                Step::Revise => self.revised = true,
-                Step::Apply => self.applied = true,
-                Step::Reject => self.rejected = true,
-                Step::Archive => self.archived = true,
+                ProposalAction::Revise => self.revised = true,
+                ProposalAction::Apply => self.applied = true,
+                ProposalAction::Reject => self.rejected = true,
+                ProposalAction::Archive => self.archived = true,
             }
         }
         allowed
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> ProposalState {
         match self {
-            LifecycleModel { archived: true, .. } => State::Archived,
-            LifecycleModel { applied: true, .. } => State::Applied,
-            LifecycleModel { rejected: true, .. } => State::Rejected,
-            LifecycleModel { revised: true, .. } => State::Revised,
-            _ => State::Draft,
+            LifecycleModel { archived: true, .. } => ProposalState::Archived,
+            LifecycleModel { applied: true, .. } => ProposalState::Applied,
+            LifecycleModel { rejected: true, .. } => ProposalState::Rejected,
+            LifecycleModel { revised: true, .. } => ProposalState::Revised,
+            _ => ProposalState::Draft,
         }
     }
 }
@@ -94,14 +102,14 @@ proptest! {
     #![proptest_config(config(100, 400))]
 
     #[test]
-    fn every_way_is_the_way_of_the_model(steps in prop::collection::vec(prop::sample::select(Step::ALL.to_vec()), 0..30)) {
-        let mut state = State::Draft;
+    fn every_way_is_the_way_of_the_model(steps in prop::collection::vec(prop::sample::select(ProposalAction::ALL.to_vec()), 0..30)) {
+        let mut state = ProposalState::Draft;
         let mut model = LifecycleModel::default();
         let mut applied = 0;
         for step in steps {
-            let after = state.after(step);
+            let after = state.next_state(step);
             prop_assert_eq!(after.is_some(), model.take(step));
-            applied += usize::from(after == Some(State::Applied));
+            applied += usize::from(after == Some(ProposalState::Applied));
             state = after.unwrap_or(state);
             prop_assert_eq!(state, model.state());
         }

@@ -3,7 +3,8 @@
 
 use remem_core::proposal::synthesis::{ENGINE, SUPPORT_MIN};
 use remem_core::proposal::{
-    Installable, Kind, PromptTemplate, RunTrace, Synthesised, ToolTrace, Traces, check, synthesise,
+    Installable, PromptTemplate, ProposalDraft, ProposalKind, RunTrace, ToolTrace, Traces, check,
+    draft_proposals,
 };
 use remem_core::{Policy, Timestamp};
 use serde_json::{Map, Value, json};
@@ -32,12 +33,12 @@ fn run(workflow: &str, day: i64, minute: i64, inputs: Value) -> RunTrace {
     }
 }
 
-fn drafts_of(runs: Vec<RunTrace>) -> Vec<Synthesised> {
+fn drafts_of(runs: Vec<RunTrace>) -> Vec<ProposalDraft> {
     drafts_in(runs, "UTC")
 }
 
-fn drafts_in(runs: Vec<RunTrace>, zone: &str) -> Vec<Synthesised> {
-    let drafts = synthesise(
+fn drafts_in(runs: Vec<RunTrace>, zone: &str) -> Vec<ProposalDraft> {
+    let drafts = draft_proposals(
         &Traces {
             runs,
             tools: Vec::new(),
@@ -62,10 +63,10 @@ fn on(times: Times<'_>) -> Vec<RunTrace> {
         .collect()
 }
 
-fn crons(drafts: &[Synthesised]) -> Vec<&str> {
+fn crons(drafts: &[ProposalDraft]) -> Vec<&str> {
     drafts
         .iter()
-        .filter(|draft| draft.kind == Kind::Automation)
+        .filter(|draft| draft.kind == ProposalKind::Automation)
         .map(|draft| draft.artifact["schedule"]["cron"].as_str().unwrap())
         .collect()
 }
@@ -366,8 +367,8 @@ fn rows_of(workflows: &[&str], days: std::ops::Range<i64>, pause: i64) -> Vec<Ru
     days.flat_map(row).collect()
 }
 
-fn chains(drafts: &[Synthesised]) -> Vec<(Vec<&str>, u32)> {
-    let steps = |draft: &Synthesised| -> Vec<String> {
+fn chains(drafts: &[ProposalDraft]) -> Vec<(Vec<&str>, u32)> {
+    let steps = |draft: &ProposalDraft| -> Vec<String> {
         let nodes = draft.artifact["workflows"][0]["nodes"].as_array().unwrap();
         nodes
             .iter()
@@ -376,7 +377,7 @@ fn chains(drafts: &[Synthesised]) -> Vec<(Vec<&str>, u32)> {
     };
     let chains = drafts
         .iter()
-        .filter(|draft| draft.kind == Kind::WorkflowChainPack);
+        .filter(|draft| draft.kind == ProposalKind::WorkflowChainPack);
     chains
         .map(|draft| {
             (
@@ -520,10 +521,10 @@ fn runs_with_text(field: &str, texts: &[String]) -> Vec<RunTrace> {
     texts.iter().enumerate().map(one).collect()
 }
 
-fn prompts(drafts: &[Synthesised]) -> Vec<&str> {
+fn prompts(drafts: &[ProposalDraft]) -> Vec<&str> {
     drafts
         .iter()
-        .filter(|draft| draft.kind == Kind::PromptTemplate)
+        .filter(|draft| draft.kind == ProposalKind::PromptTemplate)
         .map(|draft| draft.artifact["text"].as_str().unwrap())
         .collect()
 }
@@ -689,8 +690,8 @@ fn used(agent: &str, tools: &[&str], count: usize) -> Vec<ToolTrace> {
     (0..count).map(one).collect()
 }
 
-fn packs(tools: Vec<ToolTrace>) -> Vec<Synthesised> {
-    synthesise(
+fn packs(tools: Vec<ToolTrace>) -> Vec<ProposalDraft> {
+    draft_proposals(
         &Traces {
             runs: Vec::new(),
             tools,

@@ -5,7 +5,9 @@
 use crate::test_cases::config;
 use proptest::prelude::*;
 use remem_core::proposal::synthesis::{DRAFTS_MAX, SOURCES_MAX, SUPPORT_MIN};
-use remem_core::proposal::{Artifact, RunTrace, Synthesised, ToolTrace, Traces, check, synthesise};
+use remem_core::proposal::{
+    Artifact, ProposalDraft, RunTrace, ToolTrace, Traces, check, draft_proposals,
+};
 use remem_core::{Policy, Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -24,8 +26,8 @@ fn run(name: String, workflow: &str, started: i64, inputs: Value) -> RunTrace {
     }
 }
 
-fn drafts(traces: &Traces) -> Vec<Synthesised> {
-    synthesise(traces, "Europe/Berlin", &Policy::default())
+fn drafts(traces: &Traces) -> Vec<ProposalDraft> {
+    draft_proposals(traces, "Europe/Berlin", &Policy::default())
 }
 
 /// Habits of a few people, with random runs between them.
@@ -116,7 +118,7 @@ fn shuffled<T: Clone>(items: &[T], seed: u64) -> Vec<T> {
     all
 }
 
-fn hold(drafts: &[Synthesised]) {
+fn hold(drafts: &[ProposalDraft]) {
     assert!(drafts.len() <= DRAFTS_MAX && drafts.is_sorted_by(|a, b| a.support >= b.support));
     for draft in drafts {
         let installable = check(draft.kind, &draft.artifact, &Policy::default()).unwrap();

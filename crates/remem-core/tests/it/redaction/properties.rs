@@ -110,7 +110,7 @@ proptest! {
         let cleaned = redactor(&values).clean(&text, ShapePolicy::Off);
         prop_assert!(!cleaned.text.as_str().contains(&value), "{:?}", cleaned.text);
         prop_assert!(cleaned.values >= 1);
-        prop_assert!(redactor(&values).touches(&text, ShapePolicy::Off));
+        prop_assert!(redactor(&values).has_findings(&text, ShapePolicy::Off));
     }
 
     #[test]
@@ -132,7 +132,7 @@ proptest! {
             let twice = redactor.clean(&once, shapes);
             prop_assert_eq!(twice.text.as_str(), once.as_str());
             prop_assert_eq!(twice.values, 0);
-            prop_assert!(shapes == ShapePolicy::Flag || !redactor.touches(&once, shapes));
+            prop_assert!(shapes == ShapePolicy::Flag || !redactor.has_findings(&once, shapes));
             let derived = redactor.clean_derived(&text, shapes).text.into_string();
             prop_assert_eq!(redactor.clean_derived(&derived, shapes).text.into_string(), derived);
         }
@@ -144,7 +144,7 @@ proptest! {
         for shapes in [ShapePolicy::Redact, ShapePolicy::Flag, ShapePolicy::Off] {
             let cleaned = redactor.clean(&text, shapes);
             let reported = cleaned.text.as_str() != text || !cleaned.shapes.is_empty();
-            prop_assert_eq!(reported, redactor.touches(&text, shapes));
+            prop_assert_eq!(reported, redactor.has_findings(&text, shapes));
         }
     }
 

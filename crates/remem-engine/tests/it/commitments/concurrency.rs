@@ -13,7 +13,7 @@ use remem_core::{
 };
 use remem_engine::EngineError;
 use remem_engine::commitments::NewCommitment;
-use remem_engine::registry::{self, Mode};
+use remem_engine::registry::{self, PassMode};
 use remem_store::StoreError;
 use remem_testkit::host::object;
 use remem_testkit::{NOON, TestEnv, TestHost, wait_for};
@@ -71,7 +71,13 @@ async fn notes(host: &TestHost) -> BTreeMap<String, Vec<String>> {
             .env
             .faults
             .inner()
-            .records(host.tenant(), RecordKind::Fire, "", after.as_deref(), 1_000)
+            .records(
+                host.tenant(),
+                RecordKind::Firing,
+                "",
+                after.as_deref(),
+                1_000,
+            )
             .await
             .unwrap();
         let Some(last) = page.last() else { return all };
@@ -122,7 +128,11 @@ async fn fire_all(host: Arc<TestHost>) -> u64 {
     let pass = registry::find("fire").unwrap();
     let mut fired = 0;
     for _ in 0..1_000 {
-        match host.engine.run_pass(pass, host.tenant(), Mode::Apply).await {
+        match host
+            .engine
+            .run_pass(pass, host.tenant(), PassMode::Apply)
+            .await
+        {
             Ok(report) if report.examined == 0 => return fired,
             Ok(report) => fired += report.changed,
             Err(EngineError::Store(StoreError::Busy | StoreError::Unavailable(_))) => {}
@@ -211,19 +221,19 @@ async fn fires_each_time(host: &TestHost, id: &str) {
     let body = Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 1,
+        redaction_fingerprint: 1,
         now: NOON,
     }
-    .record(record.body);
+    .redact_record(record.body);
     let batch = Batch::new(host.tenant().clone(), NOON);
     let version = Precondition::Version(record.version);
     store
-        .commit(batch.set_tied(
+        .commit(batch.set_record_with_ties(
             RecordKind::Commitment,
             record.key,
             version,
             body,
-            record.ties,
+            record.links,
         ))
         .await
         .unwrap();

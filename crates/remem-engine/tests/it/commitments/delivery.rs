@@ -1,12 +1,14 @@
 //! What a fired commitment starts, and what happens while its run cannot be started.
 
 use super::{all, awaiting, by_hand, fires, pass, put, text};
-use remem_core::commitment::{Delivery, State};
-use remem_core::{Admission, Batch, Draft, Policy, Precondition, RecordKind, Redactor, Ties};
+use remem_core::commitment::{CommitmentState, Delivery};
+use remem_core::{
+    Admission, Batch, Draft, Policy, Precondition, RecordKind, RecordLinks, Redactor,
+};
 use remem_engine::EngineError;
 use remem_engine::commitments::NewCommitment;
 use remem_engine::heartbeats::NewHeartbeat;
-use remem_engine::registry::{self, Mode};
+use remem_engine::registry::{self, PassMode};
 use remem_testkit::{NOON, TestEnv, TestHost};
 use serde_json::json;
 
@@ -67,7 +69,7 @@ async fn a_fired_commitment_starts_its_run_in_the_same_commit() {
         ),
         (fired.revision, Some(run.as_str()))
     );
-    let run = node.engine.run(&node.caller, &run).await.unwrap();
+    let run = node.engine.get_run(&node.caller, &run).await.unwrap();
     assert_eq!(run.state.inputs["commitmentId"], json!(one.id));
     assert_eq!(run.state.principal, "remembrancer");
     assert!(
@@ -235,7 +237,7 @@ async fn a_predicate_that_came_true_while_there_was_no_room_fires_when_there_is(
         all(&node)
             .await
             .iter()
-            .all(|one| one.commitment.state == State::Done && one.commitment.fired == 1)
+            .all(|one| one.commitment.state == CommitmentState::Done && one.commitment.fired == 1)
     );
 }
 
@@ -277,23 +279,23 @@ async fn what_cannot_be_read_keeps_nobody_waiting() {
     let admission = Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 1,
+        redaction_fingerprint: 1,
         now: NOON,
     };
     let mut batch = Batch::new(node.caller.tenant().clone(), NOON);
     for n in 0..130 {
-        let body = admission.record(
+        let body = admission.redact_record(
             json!({"of": "a later version"})
                 .as_object()
                 .cloned()
                 .unwrap(),
         );
-        batch = batch.set_tied(
+        batch = batch.set_record_with_ties(
             RecordKind::Commitment,
             format!("strange-{n}"),
             Precondition::Absent,
             body,
-            Ties::due(NOON),
+            RecordLinks::due_at(NOON),
         );
     }
     node.env.store.commit(batch).await.unwrap();
@@ -307,7 +309,7 @@ async fn what_cannot_be_read_keeps_nobody_waiting() {
         .run_pass(
             registry::find("fire").unwrap(),
             node.caller.tenant(),
-            Mode::Apply,
+            PassMode::Apply,
         )
         .await;
     assert!(failed.is_err(), "it is told of");
@@ -329,12 +331,12 @@ async fn what_a_run_writes_promises_nothing() {
         )
         .await
         .unwrap();
-    let rules = remem_engine::commitments::NewRules {
+    let rules = remem_engine::commitments::NewCommitmentRules {
         delivery: Delivery {
             workflow_id: Some("again".to_owned()),
             ..Delivery::default()
         },
-        ..remem_engine::commitments::NewRules::default()
+        ..remem_engine::commitments::NewCommitmentRules::default()
     };
     node.engine
         .put_commitment_rules(&node.caller, Some("m"), rules)
@@ -347,8 +349,8 @@ async fn what_a_run_writes_promises_nothing() {
         pass(&node, "fire").await;
         for fired in node.payloads("commitment.fired").await {
             let run = fired["enqueuedRunId"].as_str().unwrap();
-            let run = node.engine.run(&node.caller, run).await.unwrap();
-            node.carry_on(&run).await;
+            let run = node.engine.get_run(&node.caller, run).await.unwrap();
+            node.run_to_end(&run).await;
         }
     }
     assert_eq!(fires(&node).await, 1);
@@ -358,7 +360,7 @@ async fn what_a_run_writes_promises_nothing() {
     // What a replay repeats makes no commitment either.
     let fired = node.payloads("commitment.fired").await.remove(0);
     let run = fired["enqueuedRunId"].as_str().unwrap();
-    let run = node.engine.run(&node.caller, run).await.unwrap();
+    let run = node.engine.get_run(&node.caller, run).await.unwrap();
     node.replay(&run).await;
     pass(&node, "infer").await;
     node.at(3_600);

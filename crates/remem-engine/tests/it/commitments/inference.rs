@@ -1,10 +1,10 @@
 //! Commitments recognised in entries: which texts make one, when it is armed, and which never do.
 
 use super::{DAY, all, fires, pass, put, say, say_tagged, text};
-use remem_core::commitment::{EndedBy, State};
+use remem_core::commitment::{CommitmentState, EndedBy};
 use remem_core::{Draft, Timestamp};
 use remem_engine::EngineError;
-use remem_engine::commitments::{Changed, NewRules};
+use remem_engine::commitments::{CommitmentChange, NewCommitmentRules};
 use remem_testkit::{NOON, TestEnv};
 use serde_json::json;
 
@@ -20,7 +20,7 @@ async fn a_promise_is_armed_off_the_path_of_the_writer_and_fires_once() {
             one.commitment.state,
             one.source.as_ref().map(|s| s.as_str())
         ),
-        (State::Armed, Some(id.as_str()))
+        (CommitmentState::Armed, Some(id.as_str()))
     );
     assert_eq!(
         pass(&node, "infer").await.changed,
@@ -41,14 +41,18 @@ async fn a_promise_is_armed_off_the_path_of_the_writer_and_fires_once() {
         "exactly these keys"
     );
     assert!(!payload.to_string().contains("renew") && !one.id.contains("renew"));
-    let one = node.engine.commitment(&node.caller, &one.id).await.unwrap();
+    let one = node
+        .engine
+        .get_commitment(&node.caller, &one.id)
+        .await
+        .unwrap();
     assert_eq!(
         (one.commitment.state, one.commitment.fired),
-        (State::Done, 1)
+        (CommitmentState::Done, 1)
     );
     let notes = node
         .engine
-        .commitment_fires(&node.caller, &one.id, None, None)
+        .list_firings(&node.caller, &one.id, None, None)
         .await
         .unwrap();
     assert_eq!(notes.len(), 1);
@@ -64,38 +68,43 @@ async fn nobody_arms_what_nobody_vouches_for() {
         &["source:web"],
     )
     .await;
-    assert_eq!(all(&node).await[0].commitment.state, State::Pending);
+    assert_eq!(
+        all(&node).await[0].commitment.state,
+        CommitmentState::Pending
+    );
     node.at(2 * DAY);
     pass(&node, "fire").await;
     assert_eq!(fires(&node).await, 0);
     let id = all(&node).await[0].id.clone();
     let late = node
         .engine
-        .change_commitment(&node.caller, &id, Changed::Confirm)
+        .change_commitment(&node.caller, &id, CommitmentChange::Confirm)
         .await
         .unwrap_err();
     assert!(matches!(late, EngineError::Rejected(_)), "{late}");
     let until = NOON.plus_ms(3 * DAY * 1_000);
     assert_eq!(
         node.engine
-            .change_commitment(&node.caller, &id, Changed::Snooze(until))
+            .change_commitment(&node.caller, &id, CommitmentChange::Snooze(until))
             .await
             .unwrap()
             .commitment
             .state,
-        State::Armed
+        CommitmentState::Armed
     );
     node.at(4 * DAY);
     pass(&node, "fire").await;
     assert_eq!(fires(&node).await, 1);
     let ended = node
         .engine
-        .change_commitment(&node.caller, &id, Changed::Cancel)
+        .change_commitment(&node.caller, &id, CommitmentChange::Cancel)
         .await
         .unwrap_err();
     assert!(matches!(
         ended,
-        EngineError::CommitmentState { state: State::Done }
+        EngineError::CommitmentState {
+            state: CommitmentState::Done
+        }
     ));
 }
 
@@ -113,7 +122,7 @@ async fn what_is_not_confirmed_is_dropped_in_the_end() {
     let one = all(&node).await.remove(0);
     assert_eq!(
         (one.commitment.state, one.commitment.ended_by),
-        (State::Cancelled, Some(EndedBy::Unconfirmed))
+        (CommitmentState::Cancelled, Some(EndedBy::Unconfirmed))
     );
     assert_eq!(node.events("commitment.ended").await.len(), 1);
     node.at(200 * DAY);
@@ -124,10 +133,10 @@ async fn what_is_not_confirmed_is_dropped_in_the_end() {
 #[tokio::test]
 async fn a_memory_decides_what_becomes_of_promises() {
     let node = TestEnv::new().await.host().await;
-    let rules = |arm: &str| NewRules {
+    let rules = |arm: &str| NewCommitmentRules {
         arm: Some(arm.to_owned()),
         zone: Some("Asia/Kolkata".to_owned()),
-        ..NewRules::default()
+        ..NewCommitmentRules::default()
     };
     node.engine
         .put_commitment_rules(&node.caller, None, rules("off"))
@@ -141,7 +150,7 @@ async fn a_memory_decides_what_becomes_of_promises() {
         .unwrap();
     say(&node, "Remind me tomorrow at 9am to renew the passport.").await;
     let one = all(&node).await.remove(0);
-    assert_eq!(one.commitment.state, State::Pending);
+    assert_eq!(one.commitment.state, CommitmentState::Pending);
     assert_eq!(
         one.commitment.next_at.map(|at| Timestamp(at).rfc3339()),
         Some("2023-11-16T03:30:00.000Z".to_owned()),
@@ -152,9 +161,9 @@ async fn a_memory_decides_what_becomes_of_promises() {
         .put_commitment_rules(
             &node.caller,
             None,
-            NewRules {
+            NewCommitmentRules {
                 zone: Some("Mars/Olympus".into()),
-                ..NewRules::default()
+                ..NewCommitmentRules::default()
             },
         )
         .await;

@@ -2,12 +2,14 @@
 //! guarded by permissions.
 
 use super::{DAY, all, by_hand, fires, pass, put, say, text};
-use remem_core::commitment::{EndedBy, State};
+use remem_core::commitment::{CommitmentState, EndedBy};
 use remem_core::{Draft, Facets, Permission, Typology};
 use remem_engine::EngineError;
-use remem_engine::commitments::{Changed, CommitmentQuery, NewCommitment, NewRules};
+use remem_engine::commitments::{
+    CommitmentChange, CommitmentQuery, NewCommitment, NewCommitmentRules,
+};
 use remem_engine::keys::KeyRequest;
-use remem_engine::registry::{self, Mode};
+use remem_engine::registry::{self, PassMode};
 use remem_testkit::{NOON, TestEnv};
 use serde_json::json;
 
@@ -36,7 +38,7 @@ async fn a_commitment_goes_with_its_entry() {
         .await
         .unwrap();
     assert!(matches!(
-        node.engine.commitment(&node.caller, &one.id).await,
+        node.engine.get_commitment(&node.caller, &one.id).await,
         Err(EngineError::NotFound(_))
     ));
     node.at(2 * DAY);
@@ -73,14 +75,17 @@ async fn a_commitment_ends_when_its_source_is_not_true_any_more() {
         ..Facets::default()
     };
     for (text, state) in [
-        ("Remind me tomorrow at 9am to call the bank.", State::Armed),
+        (
+            "Remind me tomorrow at 9am to call the bank.",
+            CommitmentState::Armed,
+        ),
         (
             "Remind me every day at 9am to water the plants.",
-            State::Armed,
+            CommitmentState::Armed,
         ),
         (
             "Remind me when the build is green to tell the team.",
-            State::Armed,
+            CommitmentState::Armed,
         ),
     ] {
         let draft = Draft {
@@ -111,7 +116,7 @@ async fn a_commitment_ends_when_its_source_is_not_true_any_more() {
     for one in all(&node).await {
         assert_eq!(
             (one.commitment.state, one.commitment.ended_by),
-            (State::Cancelled, Some(EndedBy::Source))
+            (CommitmentState::Cancelled, Some(EndedBy::Source))
         );
     }
 }
@@ -163,22 +168,22 @@ async fn a_commitment_stays_armed_when_its_record_is_held_against_new_rules() {
         .unwrap();
     let key = remem_engine::HostKey::new([3; 32]);
     let secret = remem_core::redact::SecretValue::new("late", "hunter2hunter2");
-    let parts = remem_engine::Parts::new(
+    let parts = remem_engine::EngineParts::new(
         env.store.clone(),
         env.directory.clone(),
         env.clock.clone(),
         env.ids.clone(),
         key.clone(),
     );
-    let engine = remem_engine::Engine::new(remem_engine::Parts {
-        secrets: remem_engine::Secrets::new(&key, vec![(None, secret)]),
+    let engine = remem_engine::Engine::new(remem_engine::EngineParts {
+        secrets: remem_engine::SecretRegistry::new(&key, vec![(None, secret)]),
         ..parts
     });
     engine
         .run_pass(
             registry::find("rescan").unwrap(),
             node.caller.tenant(),
-            Mode::Apply,
+            PassMode::Apply,
         )
         .await
         .unwrap();
@@ -194,7 +199,7 @@ async fn a_commitment_stays_armed_when_its_record_is_held_against_new_rules() {
         .unwrap()
         .unwrap();
     assert!(!json!(stored.body).to_string().contains("hunter2hunter2"));
-    assert!(stored.ties.topic.is_some() && stored.ties.source.is_some());
+    assert!(stored.links.topic.is_some() && stored.links.source.is_some());
     node.at(61);
     pass(&node, "fire").await;
     assert_eq!(fires(&node).await, 1, "what is due is due");
@@ -219,17 +224,21 @@ async fn pages_go_through_all_of_them() {
     loop {
         let query = CommitmentQuery {
             limit: Some(3),
-            after,
+            cursor: after,
             memory_ref: Some("m".to_owned()),
-            state: Some(State::Armed),
+            state: Some(CommitmentState::Armed),
         };
-        let page = node.engine.commitments(&node.caller, &query).await.unwrap();
+        let page = node
+            .engine
+            .list_commitments(&node.caller, &query)
+            .await
+            .unwrap();
         seen.extend(
             page.commitments
                 .iter()
                 .map(|one| one.commitment.next_at.unwrap()),
         );
-        after = page.next;
+        after = page.next_cursor;
         if after.is_none() {
             break;
         }
@@ -298,12 +307,12 @@ async fn a_key_that_may_write_needs_no_right_to_read() {
     let explained = node.engine.explain(&writer, made.clone()).await.unwrap();
     assert!(explained.entry.is_none() && explained.words.is_none());
     node.engine
-        .change_commitment(&writer, &made.id, Changed::Cancel)
+        .change_commitment(&writer, &made.id, CommitmentChange::Cancel)
         .await
         .unwrap();
-    let rules = NewRules {
+    let rules = NewCommitmentRules {
         arm: Some("off".to_owned()),
-        ..NewRules::default()
+        ..NewCommitmentRules::default()
     };
     assert_eq!(
         node.engine

@@ -12,7 +12,7 @@ mod recurrence;
 
 use remem_core::Draft;
 use remem_engine::commitments::{CommitmentInfo, CommitmentQuery, NewCommitment};
-use remem_engine::registry::{self, Mode, PassReport};
+use remem_engine::registry::{self, PassMode, PassReport};
 use remem_testkit::{NOON, TestHost};
 
 const DAY: i64 = 86_400;
@@ -22,7 +22,7 @@ async fn pass(node: &TestHost, name: &str) -> PassReport {
         .run_pass(
             registry::find(name).unwrap(),
             node.caller.tenant(),
-            Mode::Apply,
+            PassMode::Apply,
         )
         .await
         .unwrap()
@@ -54,7 +54,7 @@ async fn say_tagged(node: &TestHost, text: &str, tags: &[&str]) -> String {
 
 async fn all(node: &TestHost) -> Vec<CommitmentInfo> {
     node.engine
-        .commitments(&node.caller, &CommitmentQuery::default())
+        .list_commitments(&node.caller, &CommitmentQuery::default())
         .await
         .unwrap()
         .commitments

@@ -2,12 +2,12 @@
 //! texts are written and deleted; commitments recognised, confirmed, snoozed and cancelled; facts
 //! observed; and the clock jumps. After every step, exactly what the model expects has fired.
 
-use remem_core::commitment::State;
+use remem_core::commitment::CommitmentState;
 use remem_core::{Draft, EventBody, RecordKind, Seq, Timestamp};
-use remem_engine::commitments::{Changed, CommitmentQuery, NewCommitment};
+use remem_engine::commitments::{CommitmentChange, CommitmentQuery, NewCommitment};
 use remem_engine::ports::Clock;
-use remem_engine::registry::{self, Mode};
-use remem_testkit::{Random, TestEnv, TestHost, cases, storage::is_postgres};
+use remem_engine::registry::{self, PassMode};
+use remem_testkit::{SeededRandom, TestEnv, TestHost, cases, storage::is_postgres};
 use std::collections::BTreeMap;
 
 const STEPS: u64 = 70;
@@ -17,7 +17,7 @@ const MINUTE: i64 = 60_000;
 const LATE: i64 = 60 * MINUTE;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
+enum ConditionKind {
     /// At this instant, in milliseconds.
     Once(i64),
     /// Recurring with this interval, counted from this instant.
@@ -28,13 +28,13 @@ enum Kind {
 
 /// A commitment as the model expects it.
 #[derive(Clone, Debug)]
-struct One {
+struct ModelledCommitment {
     source: String,
-    kind: Kind,
+    kind: ConditionKind,
     trusted: bool,
     written_at: i64,
     /// The expected state; `None` before it was recognised, and once its text is deleted.
-    state: Option<State>,
+    state: Option<CommitmentState>,
     read: bool,
     deleted: bool,
     next_at: Option<i64>,
@@ -43,13 +43,16 @@ struct One {
     id: Option<String>,
 }
 
-impl One {
+impl ModelledCommitment {
     fn is_open(&self) -> bool {
-        matches!(self.state, Some(State::Armed | State::Pending))
+        matches!(
+            self.state,
+            Some(CommitmentState::Armed | CommitmentState::Pending)
+        )
     }
 
     fn is_timed(&self) -> bool {
-        !matches!(self.kind, Kind::Predicate(_))
+        !matches!(self.kind, ConditionKind::Predicate(_))
     }
 
     fn read(&mut self, now: i64) {
@@ -58,24 +61,24 @@ impl One {
         }
         self.read = true;
         let promises = !self.deleted
-            && !matches!(self.kind, Kind::Once(at) if at <= self.written_at.max(now - LATE));
+            && !matches!(self.kind, ConditionKind::Once(at) if at <= self.written_at.max(now - LATE));
         self.state = promises.then_some(if self.trusted {
-            State::Armed
+            CommitmentState::Armed
         } else {
-            State::Pending
+            CommitmentState::Pending
         });
     }
 
     fn fire(&mut self, now: i64) {
         let Some(due) = self
             .next_at
-            .filter(|at| *at <= now && self.state == Some(State::Armed))
+            .filter(|at| *at <= now && self.state == Some(CommitmentState::Armed))
         else {
             return;
         };
         let mut instant = due;
         let mut next = None;
-        if let Kind::Every(every, from) = self.kind {
+        if let ConditionKind::Every(every, from) = self.kind {
             let mut tick = from + every;
             while tick <= now {
                 instant = instant.max(tick);
@@ -86,57 +89,58 @@ impl One {
         self.fired.push(format!("t{instant}"));
         self.next_at = next;
         if next.is_none() {
-            self.state = Some(State::Done);
+            self.state = Some(CommitmentState::Done);
         }
     }
 
     fn see(&mut self, holds: bool) {
-        if self.state != Some(State::Armed) || self.holds == Some(holds) {
+        if self.state != Some(CommitmentState::Armed) || self.holds == Some(holds) {
             return;
         }
         self.holds = Some(holds);
         if holds {
             self.fired.push("p1".to_owned());
-            self.state = Some(State::Done);
+            self.state = Some(CommitmentState::Done);
         }
     }
 
     /// Whether the operation succeeds.
-    fn change(&mut self, change: Changed, now: i64) -> bool {
+    fn change(&mut self, change: CommitmentChange, now: i64) -> bool {
         let may = match change {
-            Changed::Cancel => self.is_open(),
-            Changed::Confirm => {
-                self.state == Some(State::Pending) && self.next_at.is_none_or(|at| at > now)
+            CommitmentChange::Cancel => self.is_open(),
+            CommitmentChange::Confirm => {
+                self.state == Some(CommitmentState::Pending)
+                    && self.next_at.is_none_or(|at| at > now)
             }
-            Changed::Snooze(_) => self.is_open() && self.is_timed(),
+            CommitmentChange::Snooze(_) => self.is_open() && self.is_timed(),
         };
         if may {
-            self.state = Some(if change == Changed::Cancel {
-                State::Cancelled
+            self.state = Some(if change == CommitmentChange::Cancel {
+                CommitmentState::Cancelled
             } else {
-                State::Armed
+                CommitmentState::Armed
             });
             self.next_at = match change {
-                Changed::Cancel => None,
-                Changed::Confirm => self.next_at,
-                Changed::Snooze(until) => Some(until.0),
+                CommitmentChange::Cancel => None,
+                CommitmentChange::Confirm => self.next_at,
+                CommitmentChange::Snooze(until) => Some(until.0),
             };
         }
         may
     }
 }
 
-struct Day {
-    random: Random,
+struct SimulatedDay {
+    random: SeededRandom,
     hosts: [TestHost; 2],
-    ones: Vec<One>,
+    ones: Vec<ModelledCommitment>,
 }
 
-impl Day {
-    async fn new(seed: u64) -> Day {
+impl SimulatedDay {
+    async fn new(seed: u64) -> SimulatedDay {
         let env = TestEnv::new().await;
-        Day {
-            random: Random::new(seed),
+        SimulatedDay {
+            random: SeededRandom::new(seed),
             hosts: [env.host().await, env.host().await],
             ones: Vec::new(),
         }
@@ -155,11 +159,16 @@ impl Day {
         (count > 0).then(|| self.random.below(count) as usize)
     }
 
-    fn add(&mut self, source: String, kind: Kind, trusted: bool) -> &mut One {
+    fn add(
+        &mut self,
+        source: String,
+        kind: ConditionKind,
+        trusted: bool,
+    ) -> &mut ModelledCommitment {
         let next_at = match kind {
-            Kind::Once(at) => Some(at),
-            Kind::Every(every, from) => Some(from + every),
-            Kind::Predicate(_) => None,
+            ConditionKind::Once(at) => Some(at),
+            ConditionKind::Every(every, from) => Some(from + every),
+            ConditionKind::Predicate(_) => None,
         };
         let written_at = self.now();
         let state = None;
@@ -168,7 +177,7 @@ impl Day {
         let holds = None;
         let fired = Vec::new();
         let id = None;
-        self.ones.push(One {
+        self.ones.push(ModelledCommitment {
             source,
             kind,
             trusted,
@@ -193,12 +202,12 @@ impl Day {
             let at = self.now() + minutes as i64 * MINUTE;
             (
                 format!("Remind me in {minutes} minutes to look at thing number {number}."),
-                Kind::Once(at),
+                ConditionKind::Once(at),
             )
         } else {
             (
                 format!("Remind me when parcel p{number} is delivered."),
-                Kind::Predicate(number),
+                ConditionKind::Predicate(number),
             )
         };
         let tags = if trusted {
@@ -237,9 +246,9 @@ impl Day {
             .await
             .unwrap()
             .info;
-        let kind = Kind::Every(minutes * MINUTE, self.now());
+        let kind = ConditionKind::Every(minutes * MINUTE, self.now());
         let one = self.add(info.source.unwrap().as_str().to_owned(), kind, true);
-        (one.read, one.state, one.id) = (true, Some(State::Armed), Some(info.id));
+        (one.read, one.state, one.id) = (true, Some(CommitmentState::Armed), Some(info.id));
     }
 
     async fn pass(&mut self, name: &str) {
@@ -247,7 +256,11 @@ impl Day {
         let now = self.now();
         let host = &self.hosts[host];
         host.engine
-            .run_pass(registry::find(name).unwrap(), host.tenant(), Mode::Apply)
+            .run_pass(
+                registry::find(name).unwrap(),
+                host.tenant(),
+                PassMode::Apply,
+            )
             .await
             .unwrap();
         self.ones.iter_mut().for_each(|one| {
@@ -270,7 +283,7 @@ impl Day {
         };
         for info in host
             .engine
-            .commitments(&host.caller, &query)
+            .list_commitments(&host.caller, &query)
             .await
             .unwrap()
             .commitments
@@ -286,7 +299,7 @@ impl Day {
         let host = self.host();
         let holds = self.random.below(2) == 0;
         let Some(at) = self.some() else { return };
-        let Kind::Predicate(number) = self.ones[at].kind else {
+        let ConditionKind::Predicate(number) = self.ones[at].kind else {
             return;
         };
         let host = &self.hosts[host];
@@ -307,9 +320,9 @@ impl Day {
         let now = self.now();
         let Some(at) = self.some() else { return };
         let change = match self.random.below(4) {
-            0 => Changed::Cancel,
-            1 => Changed::Confirm,
-            _ => Changed::Snooze(Timestamp(
+            0 => CommitmentChange::Cancel,
+            1 => CommitmentChange::Confirm,
+            _ => CommitmentChange::Snooze(Timestamp(
                 now + 1 + self.random.below(180 * MINUTE as u64) as i64,
             )),
         };
@@ -374,7 +387,7 @@ impl Day {
             }
         }
         for note in store
-            .records(host.tenant(), RecordKind::Fire, "", None, 100_000)
+            .records(host.tenant(), RecordKind::Firing, "", None, 100_000)
             .await
             .unwrap()
         {
@@ -400,7 +413,7 @@ impl Day {
             );
             let found = host
                 .engine
-                .commitment(&host.caller, id)
+                .get_commitment(&host.caller, id)
                 .await
                 .ok()
                 .map(|info| (info.commitment.state, info.commitment.next_at));
@@ -430,7 +443,7 @@ async fn exactly_what_may_fire_fires() {
     let mut fires = 0;
     let mut silent = 0;
     for seed in 0..days {
-        let mut day = Day::new(seed).await;
+        let mut day = SimulatedDay::new(seed).await;
         for step in 0..STEPS {
             let story = format!("seed {seed}, step {step}");
             day.step(&story).await;

@@ -2,7 +2,7 @@
 
 use super::{all, fires, pass, put, say, say_tagged, text};
 use remem_core::Rejection;
-use remem_core::commitment::State;
+use remem_core::commitment::CommitmentState;
 use remem_engine::EngineError;
 use remem_engine::commitments::CommitmentInfo;
 use remem_engine::heartbeats::NewHeartbeat;
@@ -13,7 +13,7 @@ async fn a_predicate_fires_when_it_comes_true() {
     let node = TestEnv::new().await.host().await;
     say(&node, "Let me know when the invoice clears.").await;
     let one = all(&node).await.remove(0);
-    assert_eq!(one.commitment.condition(), "predicate", "{one:?}");
+    assert_eq!(one.commitment.condition_kind(), "predicate", "{one:?}");
     let see = async |key: &str, holds: bool| {
         node.engine
             .observe(&node.caller, "m", key, holds)
@@ -128,7 +128,7 @@ async fn a_fact_that_follows_its_promise_closely_is_not_lost() {
     let open: Vec<CommitmentInfo> = all(&node)
         .await
         .into_iter()
-        .filter(|one| one.commitment.state == State::Armed)
+        .filter(|one| one.commitment.state == CommitmentState::Armed)
         .collect();
     assert_eq!(open.len(), 1);
     put(&node, text("The report has been filed.")).await;
@@ -164,7 +164,7 @@ async fn names_of_heartbeats_hold_no_secrets() {
     }
     assert!(
         node.engine
-            .heartbeats(&node.caller)
+            .list_heartbeats(&node.caller)
             .await
             .unwrap()
             .is_empty()

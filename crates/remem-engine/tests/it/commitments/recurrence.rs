@@ -1,8 +1,8 @@
 //! Repeated commitments: recurring ones, and the same commitment after an earlier one has ended.
 
 use super::{all, awaiting, fires, pass, put, say, text};
-use remem_core::commitment::{EndedBy, State};
-use remem_engine::commitments::{Changed, NewCommitment};
+use remem_core::commitment::{CommitmentState, EndedBy};
+use remem_engine::commitments::{CommitmentChange, NewCommitment};
 use remem_testkit::{NOON, TestEnv};
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn recurring_ones_go_on_and_missed_ticks_become_one() {
     pass(&node, "fire").await;
     let notes = node
         .engine
-        .commitment_fires(&node.caller, &one.id, None, None)
+        .list_firings(&node.caller, &one.id, None, None)
         .await
         .unwrap();
     let instants: Vec<i64> = notes
@@ -37,12 +37,12 @@ async fn recurring_ones_go_on_and_missed_ticks_become_one() {
     assert_eq!(instants, [1, 8]);
     let cancelled = node
         .engine
-        .change_commitment(&node.caller, &one.id, Changed::Cancel)
+        .change_commitment(&node.caller, &one.id, CommitmentChange::Cancel)
         .await
         .unwrap();
     assert_eq!(
         (cancelled.commitment.state, cancelled.commitment.ended_by),
-        (State::Cancelled, Some(EndedBy::Caller))
+        (CommitmentState::Cancelled, Some(EndedBy::Caller))
     );
     node.at(20 * 3_600);
     pass(&node, "fire").await;
@@ -129,7 +129,7 @@ async fn an_instant_that_was_fired_for_is_passed_over() {
     let again = NOON.plus_ms(3_600_000);
     behind
         .engine
-        .change_commitment(&behind.caller, &one.id, Changed::Snooze(again))
+        .change_commitment(&behind.caller, &one.id, CommitmentChange::Snooze(again))
         .await
         .unwrap();
     ahead.at(3_601);
@@ -137,13 +137,13 @@ async fn an_instant_that_was_fired_for_is_passed_over() {
     assert_eq!(fires(&ahead).await, 1, "not twice for one instant");
     let one = ahead
         .engine
-        .commitment(&ahead.caller, &one.id)
+        .get_commitment(&ahead.caller, &one.id)
         .await
         .unwrap()
         .commitment;
     assert_eq!(
         (one.state, one.next_at, one.fired),
-        (State::Armed, Some(NOON.plus_ms(7_200_000).0), 1),
+        (CommitmentState::Armed, Some(NOON.plus_ms(7_200_000).0), 1),
         "and it goes on"
     );
     assert_eq!(
@@ -182,7 +182,7 @@ async fn the_same_promise_can_be_made_again_once_it_was_kept() {
         );
         assert_eq!(
             node.engine
-                .commitment(&node.caller, &made.info.id)
+                .get_commitment(&node.caller, &made.info.id)
                 .await
                 .unwrap()
                 .commitment
@@ -205,13 +205,13 @@ async fn what_is_said_again_after_it_ended_is_meant_again() {
         .observe(&node.caller, "m", "invoice cleared", true)
         .await
         .unwrap();
-    assert_eq!(all(&node).await[0].commitment.state, State::Done);
+    assert_eq!(all(&node).await[0].commitment.state, CommitmentState::Done);
     node.at(20);
     say(&node, "Let me know when the invoice clears.").await;
     let again = all(&node).await;
     assert_eq!(
         (again.len(), again[0].id.as_str(), again[0].commitment.state),
-        (1, id.as_str(), State::Armed)
+        (1, id.as_str(), CommitmentState::Armed)
     );
     node.engine
         .observe(&node.caller, "m", "invoice cleared", true)
@@ -223,21 +223,21 @@ async fn what_is_said_again_after_it_ended_is_meant_again() {
     let one = all(&node)
         .await
         .into_iter()
-        .find(|one| one.commitment.state == State::Armed)
+        .find(|one| one.commitment.state == CommitmentState::Armed)
         .unwrap();
     node.engine
-        .change_commitment(&node.caller, &one.id, Changed::Cancel)
+        .change_commitment(&node.caller, &one.id, CommitmentChange::Cancel)
         .await
         .unwrap();
     pass(&node, "infer").await;
     assert_eq!(
         node.engine
-            .commitment(&node.caller, &one.id)
+            .get_commitment(&node.caller, &one.id)
             .await
             .unwrap()
             .commitment
             .state,
-        State::Cancelled,
+        CommitmentState::Cancelled,
         "it is not read again"
     );
 }

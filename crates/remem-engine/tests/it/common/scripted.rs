@@ -1,8 +1,8 @@
 //! Jobs whose work is scripted by a test, page by page.
 
 use remem_core::Draft;
-use remem_engine::jobs::{Job, JobInfo, JobQuery, WorkError, WorkFuture, WorkReport};
-use remem_engine::registry::{Mode, Over, Pass, PassReport};
+use remem_engine::jobs::{JobContext, JobInfo, JobQuery, WorkError, WorkFuture, WorkReport};
+use remem_engine::registry::{Pass, PassKind, PassMode, PassReport};
 use remem_engine::{Engine, EngineError};
 use remem_testkit::TestHost;
 use std::cell::RefCell;
@@ -53,17 +53,17 @@ impl ScriptedJobs for TestHost {
 
     async fn work_scripted(&self) -> Result<PassReport, EngineError> {
         self.engine
-            .run_pass(&SCRIPTED, self.caller.tenant(), Mode::Apply)
+            .run_pass(&SCRIPTED, self.caller.tenant(), PassMode::Apply)
             .await
     }
 
     async fn job(&self, id: &str) -> JobInfo {
-        self.engine.job(&self.caller, id).await.unwrap()
+        self.engine.get_job(&self.caller, id).await.unwrap()
     }
 
     async fn jobs(&self) -> Vec<JobInfo> {
         self.engine
-            .jobs(
+            .list_jobs(
                 &self.caller,
                 &JobQuery {
                     limit: Some(0),
@@ -77,10 +77,10 @@ impl ScriptedJobs for TestHost {
 }
 
 pub type StepFuture = Pin<Box<dyn Future<Output = Result<(), WorkError>> + Send>>;
-type Step = Arc<dyn Fn(String, u64) -> StepFuture + Send + Sync>;
+type PageScript = Arc<dyn Fn(String, u64) -> StepFuture + Send + Sync>;
 
 thread_local! {
-    static STEP: RefCell<Option<Step>> = const { RefCell::new(None) };
+    static STEP: RefCell<Option<PageScript>> = const { RefCell::new(None) };
 }
 
 /// The script for each page of the work, given the memory and the page. Every test has a thread of
@@ -89,12 +89,12 @@ pub fn on_page(step: impl Fn(String, u64) -> StepFuture + Send + Sync + 'static)
     STEP.with(|place| *place.borrow_mut() = Some(Arc::new(step)));
 }
 
-fn scripted<'a>(_: &'a Engine, job: &'a Job<'a>) -> WorkFuture<'a> {
+fn scripted<'a>(_: &'a Engine, job: &'a JobContext<'a>) -> WorkFuture<'a> {
     let step = STEP.with(|place| place.borrow().clone());
     Box::pin(async move {
         let mut report = WorkReport::default();
         for page in 0..PAGES {
-            job.progress("pages", page, PAGES).await?;
+            job.report_progress("pages", page, PAGES).await?;
             if let Some(step) = &step {
                 step(job.memory_ref().as_str().to_owned(), page).await?;
             }
@@ -111,11 +111,11 @@ pub static SCRIPTED: Pass = Pass {
     name: "compact",
     doc: "",
     period_ms: 1_000,
-    all_every: 1,
-    store_knows: None,
+    all_tenants_every: 1,
+    due_work: None,
     lease_ms: remem_engine::registry::LEASE_MS,
-    tenants_at_once: 1,
-    over: Over::Memory {
+    concurrent_tenants: 1,
+    kind: PassKind::Memory {
         work: scripted,
         options: &[],
     },

@@ -1,19 +1,21 @@
 //! The approval gate: how many votes, by whom, for which revision, and until when.
 
-use super::{World, code, engine_over, key, template};
-use remem_core::proposal::{Kind, State};
+use super::{ProposalTest, code, engine_over, key, template};
+use remem_core::proposal::{ProposalKind, ProposalState};
 use remem_core::redact::SecretValue;
 use remem_core::{Permission, RecordKind};
-use remem_engine::proposals::{Activation, Applied, GateState, Revise, Settings};
+use remem_engine::proposals::{
+    ActivationMode, ApplyResult, GateState, ProposalChanges, ProposalSettings,
+};
 use remem_engine::vault::SecretScope;
 use remem_testkit::NOON;
 use serde_json::json;
 
 #[tokio::test]
 async fn a_gate_takes_as_many_as_it_says_and_none_of_them_twice() {
-    let world = World::gated(2).await;
+    let world = ProposalTest::gated(2).await;
     let id = world
-        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
         .await;
     assert_eq!(
         code(world.engine.approve_proposal(&world.bob, &id, None).await),
@@ -22,20 +24,20 @@ async fn a_gate_takes_as_many_as_it_says_and_none_of_them_twice() {
     );
     // The author may request approval, and nothing more.
     assert!(
-        matches!(world.apply(&world.ann, &id).await.unwrap(), Applied::Waiting(_, gate) if gate.votes.is_empty())
+        matches!(world.apply(&world.ann, &id).await.unwrap(), ApplyResult::Pending(_, gate) if gate.votes.is_empty())
     );
     assert_eq!(
         code(world.engine.approve_proposal(&world.ann, &id, None).await),
         "forbidden"
     );
     assert!(
-        matches!(world.apply(&world.bob, &id).await.unwrap(), Applied::Waiting(_, gate) if gate.votes.len() == 1)
+        matches!(world.apply(&world.bob, &id).await.unwrap(), ApplyResult::Pending(_, gate) if gate.votes.len() == 1)
     );
     for _ in 0..3 {
         assert!(
             matches!(
                 world.apply(&world.bob, &id).await.unwrap(),
-                Applied::Waiting(..)
+                ApplyResult::Pending(..)
             ),
             "once more is once"
         );
@@ -45,7 +47,7 @@ async fn a_gate_takes_as_many_as_it_says_and_none_of_them_twice() {
                 .approve_proposal(&world.bob, &id, None)
                 .await
                 .unwrap(),
-            Applied::Waiting(..)
+            ApplyResult::Pending(..)
         ));
     }
     assert_eq!(
@@ -53,9 +55,9 @@ async fn a_gate_takes_as_many_as_it_says_and_none_of_them_twice() {
             world.state(&id).await,
             world.records(RecordKind::Prompt).await.len()
         ),
-        (State::Draft, 0)
+        (ProposalState::Draft, 0)
     );
-    let Applied::Installed(done) = world
+    let ApplyResult::Installed(done) = world
         .engine
         .approve_proposal(&world.cid, &id, None)
         .await
@@ -63,10 +65,14 @@ async fn a_gate_takes_as_many_as_it_says_and_none_of_them_twice() {
     else {
         panic!("it waits")
     };
-    let gate = world.engine.proposal_gate(&world.ann, &id).await.unwrap();
+    let gate = world
+        .engine
+        .get_proposal_gate(&world.ann, &id)
+        .await
+        .unwrap();
     assert_eq!((gate.state, gate.votes.len()), (GateState::Passed, 2));
     assert_eq!(
-        done.proposal.activated.unwrap().approval_id,
+        done.proposal.activation.unwrap().approval_id,
         Some(gate.id.clone())
     );
     let [bob, cid] = [&world.bob, &world.cid].map(|caller| caller.principal().as_str().to_owned());
@@ -91,15 +97,19 @@ async fn a_gate_takes_as_many_as_it_says_and_none_of_them_twice() {
 
 #[tokio::test]
 async fn a_revision_makes_votes_void_and_its_author_no_judge_of_it() {
-    let world = World::gated(2).await;
+    let world = ProposalTest::gated(2).await;
     let id = world
-        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
         .await;
     world.apply(&world.bob, &id).await.unwrap();
-    let first = world.engine.proposal_gate(&world.ann, &id).await.unwrap();
-    let revise = Revise {
+    let first = world
+        .engine
+        .get_proposal_gate(&world.ann, &id)
+        .await
+        .unwrap();
+    let revise = ProposalChanges {
         artifact: template("greeting", "Obey").as_object().cloned(),
-        ..Revise::default()
+        ..ProposalChanges::default()
     };
     world
         .engine
@@ -107,7 +117,7 @@ async fn a_revision_makes_votes_void_and_its_author_no_judge_of_it() {
         .await
         .unwrap();
     assert_eq!(
-        code(world.engine.proposal_gate(&world.ann, &id).await),
+        code(world.engine.get_proposal_gate(&world.ann, &id).await),
         "not_found",
         "the new one was not asked for"
     );
@@ -116,12 +126,12 @@ async fn a_revision_makes_votes_void_and_its_author_no_judge_of_it() {
         "proposal_gate_closed"
     );
     assert!(
-        matches!(world.apply(&world.cid, &id).await.unwrap(), Applied::Waiting(_, gate) if gate.votes.is_empty() && gate.id != first.id)
+        matches!(world.apply(&world.cid, &id).await.unwrap(), ApplyResult::Pending(_, gate) if gate.votes.is_empty() && gate.id != first.id)
     );
     assert!(
-        matches!(world.apply(&world.bob, &id).await.unwrap(), Applied::Waiting(_, gate) if gate.votes.len() == 1)
+        matches!(world.apply(&world.bob, &id).await.unwrap(), ApplyResult::Pending(_, gate) if gate.votes.len() == 1)
     );
-    assert_eq!(world.state(&id).await, State::Revised);
+    assert_eq!(world.state(&id).await, ProposalState::Revised);
     let dan = key(&world.engine, "dan", &Permission::ALL).await;
     world
         .engine
@@ -136,13 +146,17 @@ async fn a_revision_makes_votes_void_and_its_author_no_judge_of_it() {
 
 #[tokio::test]
 async fn a_no_ends_a_gate() {
-    let world = World::gated(2).await;
+    let world = ProposalTest::gated(2).await;
     let id = world
-        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
         .await;
     world.apply(&world.bob, &id).await.unwrap();
     world.engine.reject_proposal(&world.cid, &id).await.unwrap();
-    let gate = world.engine.proposal_gate(&world.ann, &id).await.unwrap();
+    let gate = world
+        .engine
+        .get_proposal_gate(&world.ann, &id)
+        .await
+        .unwrap();
     assert_eq!(gate.state, GateState::Rejected);
     let said = json!({"gateId": gate.id, "principal": world.cid.principal().as_str(), "reason": "rejected"});
     assert_eq!(world.payloads("approval.rejected").await, [said]);
@@ -156,16 +170,16 @@ async fn a_no_ends_a_gate() {
 
 #[tokio::test]
 async fn what_nobody_decides_about_in_time_is_rejected() {
-    let world = World::gated(2).await;
+    let world = ProposalTest::gated(2).await;
     let id = world
-        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
         .await;
     world.apply(&world.bob, &id).await.unwrap();
     let timeout = 72 * 3_600;
     world.at(timeout - 1);
     assert_eq!(
         (world.pass().await.changed, world.state(&id).await),
-        (0, State::Draft)
+        (0, ProposalState::Draft)
     );
     world.at(timeout);
     // A late vote does not count, whether or not the pass has run.
@@ -177,8 +191,12 @@ async fn what_nobody_decides_about_in_time_is_rejected() {
         (world.pass().await.changed, world.pass().await.changed),
         (1, 0)
     );
-    assert_eq!(world.state(&id).await, State::Rejected);
-    let gate = world.engine.proposal_gate(&world.ann, &id).await.unwrap();
+    assert_eq!(world.state(&id).await, ProposalState::Rejected);
+    let gate = world
+        .engine
+        .get_proposal_gate(&world.ann, &id)
+        .await
+        .unwrap();
     assert_eq!(
         world.payloads("approval.rejected").await,
         [json!({"gateId": gate.id, "principal": "remembrancer", "reason": "timeout"})]
@@ -189,9 +207,9 @@ async fn what_nobody_decides_about_in_time_is_rejected() {
 
 #[tokio::test]
 async fn a_quorum_is_passed_over_only_where_that_is_allowed_and_never_in_silence() {
-    let strict = World::gated(3).await;
+    let strict = ProposalTest::gated(3).await;
     let id = strict
-        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
         .await;
     assert_eq!(
         code(
@@ -206,15 +224,15 @@ async fn a_quorum_is_passed_over_only_where_that_is_allowed_and_never_in_silence
         strict.payloads("authorization.decided").await[0]["reason"],
         json!("override-off")
     );
-    assert_eq!(strict.state(&id).await, State::Draft);
+    assert_eq!(strict.state(&id).await, ProposalState::Draft);
 
-    let settings = Settings {
-        activation: Activation::ApprovalGate,
+    let settings = ProposalSettings {
+        activation: ActivationMode::ApprovalGate,
         quorum: 3,
         override_bypasses_quorum: true,
-        ..Settings::default()
+        ..ProposalSettings::default()
     };
-    let world = World::new(settings).await;
+    let world = ProposalTest::new(settings).await;
     world
         .engine
         .set_secret(
@@ -226,7 +244,7 @@ async fn a_quorum_is_passed_over_only_where_that_is_allowed_and_never_in_silence
         .await
         .unwrap();
     let id = world
-        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
         .await;
     world.apply(&world.cid, &id).await.unwrap();
     assert_eq!(
@@ -268,14 +286,18 @@ async fn a_quorum_is_passed_over_only_where_that_is_allowed_and_never_in_silence
         .override_proposal(&world.bob, &id, "reviewer-unavailable", note, None)
         .await
         .unwrap();
-    let gate = world.engine.proposal_gate(&world.ann, &id).await.unwrap();
+    let gate = world
+        .engine
+        .get_proposal_gate(&world.ann, &id)
+        .await
+        .unwrap();
     assert_eq!(
         (gate.state, gate.note.as_deref()),
         (GateState::Overridden, Some("the pin is [REDACTED:pin]"))
     );
     let said = json!({"gateId": gate.id, "principal": world.bob.principal().as_str(), "reason": "reviewer-unavailable"});
     assert_eq!(world.payloads("approval.overridden").await, [said]);
-    assert_eq!(world.state(&id).await, State::Applied);
+    assert_eq!(world.state(&id).await, ProposalState::Applied);
     assert!(
         !format!("{:?}", world.payloads("approval.overridden").await).contains("pin"),
         "a note stays where it is"
@@ -284,17 +306,21 @@ async fn a_quorum_is_passed_over_only_where_that_is_allowed_and_never_in_silence
 
 #[tokio::test]
 async fn a_gate_of_other_days_does_not_outlive_what_was_applied_without_it() {
-    let world = World::gated(2).await;
+    let world = ProposalTest::gated(2).await;
     let id = world
-        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
         .await;
     world.apply(&world.bob, &id).await.unwrap();
-    let direct = engine_over(&world.env, Settings::default(), world.env.ids.clone());
+    let direct = engine_over(
+        &world.env,
+        ProposalSettings::default(),
+        world.env.ids.clone(),
+    );
     direct.apply_proposal(&world.bob, &id, None).await.unwrap();
     assert_eq!(
         world
             .engine
-            .proposal_gate(&world.ann, &id)
+            .get_proposal_gate(&world.ann, &id)
             .await
             .unwrap()
             .state,
@@ -303,34 +329,38 @@ async fn a_gate_of_other_days_does_not_outlive_what_was_applied_without_it() {
     world.at(73 * 3_600);
     assert_eq!(
         (world.pass().await.changed, world.state(&id).await),
-        (0, State::Applied)
+        (0, ProposalState::Applied)
     );
     assert!(world.payloads("approval.rejected").await.is_empty());
 }
 
 #[tokio::test]
 async fn a_gate_that_cannot_be_read_lets_nobody_pass() {
-    let world = World::gated(1).await;
+    let world = ProposalTest::gated(1).await;
     let id = world
-        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
         .await;
     world.apply(&world.ann, &id).await.unwrap();
-    let gate = world.engine.proposal_gate(&world.ann, &id).await.unwrap();
+    let gate = world
+        .engine
+        .get_proposal_gate(&world.ann, &id)
+        .await
+        .unwrap();
     let policy = remem_core::Policy::default();
     let redactor = remem_core::Redactor::empty();
     let admission = remem_core::Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 0,
+        redaction_fingerprint: 0,
         now: NOON,
     };
-    let body = admission.record(json!({"state": "open"}).as_object().cloned().unwrap());
+    let body = admission.redact_record(json!({"state": "open"}).as_object().cloned().unwrap());
     let batch = remem_core::Batch::new(world.ann.tenant().clone(), NOON);
-    let ties = remem_core::Ties::due(NOON.plus_ms(5));
+    let ties = remem_core::RecordLinks::due_at(NOON.plus_ms(5));
     world
         .env
         .store
-        .commit(batch.set_tied(
+        .commit(batch.set_record_with_ties(
             RecordKind::Gate,
             gate.id,
             remem_core::Precondition::None,
@@ -347,7 +377,7 @@ async fn a_gate_that_cannot_be_read_lets_nobody_pass() {
             .await
             .unwrap_err();
     }
-    assert_eq!(world.state(&id).await, State::Draft);
+    assert_eq!(world.state(&id).await, ProposalState::Draft);
     world.at(1);
     assert_eq!(
         (world.pass().await.changed, world.pass().await.changed),

@@ -1,16 +1,16 @@
 //! Who may do what with a proposal: scopes and roles.
 
-use super::{World, code, key, template};
-use remem_core::proposal::{Kind, State};
+use super::{ProposalTest, code, key, template};
+use remem_core::proposal::{ProposalKind, ProposalState};
 use remem_core::{Permission, RecordKind};
-use remem_engine::proposals::{NewTrace, ProposalQuery, Revise, Settings};
+use remem_engine::proposals::{NewTrace, ProposalChanges, ProposalQuery, ProposalSettings};
 use serde_json::json;
 
 #[tokio::test]
 async fn without_the_scope_nothing_happens_but_a_trace_of_it() {
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     let id = world
-        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
         .await;
     let may: Vec<Permission> = Permission::ALL
         .into_iter()
@@ -41,9 +41,9 @@ async fn without_the_scope_nothing_happens_but_a_trace_of_it() {
 
 #[tokio::test]
 async fn each_right_is_needed() {
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     let id = world
-        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
         .await;
     let reader = key(&world.engine, "reader", &[Permission::ProposalsRead]).await;
     let writer = key(&world.engine, "writer", &[Permission::ProposalsWrite]).await;
@@ -54,9 +54,9 @@ async fn each_right_is_needed() {
                 .revise_proposal(
                     &reader,
                     &id,
-                    Revise {
+                    ProposalChanges {
                         title: Some("x".into()),
-                        ..Revise::default()
+                        ..ProposalChanges::default()
                     }
                 )
                 .await
@@ -65,12 +65,19 @@ async fn each_right_is_needed() {
     );
     assert_eq!(code(engine.reject_proposal(&reader, &id).await), "scope");
     assert_eq!(code(engine.archive_proposal(&reader, &id).await), "scope");
-    assert_eq!(code(engine.proposal(&writer, &id).await), "scope");
+    assert_eq!(code(engine.get_proposal(&writer, &id).await), "scope");
     assert_eq!(
-        code(engine.proposals(&writer, &ProposalQuery::default()).await),
+        code(
+            engine
+                .list_proposals(&writer, &ProposalQuery::default())
+                .await
+        ),
         "scope"
     );
-    assert_eq!(code(engine.installed_artifacts(&writer).await), "scope");
+    assert_eq!(
+        code(engine.list_installed_artifacts(&writer).await),
+        "scope"
+    );
     assert_eq!(
         code(
             engine
@@ -102,14 +109,14 @@ async fn a_role_or_scope_that_is_asked_for_is_needed_and_an_unknown_one_denies_e
     ] {
         let required_role = role.map(str::to_owned);
         let required_scope = scope.map(str::to_owned);
-        let world = World::new(Settings {
+        let world = ProposalTest::new(ProposalSettings {
             required_role,
             required_scope,
-            ..Settings::default()
+            ..ProposalSettings::default()
         })
         .await;
         let id = world
-            .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+            .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
             .await;
         let short = key(&world.engine, "short", &[Permission::ProposalsApply]).await;
         assert_eq!(
@@ -128,6 +135,6 @@ async fn a_role_or_scope_that_is_asked_for_is_needed_and_an_unknown_one_denies_e
             2,
             "both are on record"
         );
-        assert_eq!(world.state(&id).await == State::Applied, full);
+        assert_eq!(world.state(&id).await == ProposalState::Applied, full);
     }
 }

@@ -4,9 +4,9 @@ use super::{
     agents, automation, chain, engine_over, has_ended, key, of_each_kind, submit, template,
     workflow,
 };
-use remem_core::proposal::{Kind, State};
+use remem_core::proposal::{ProposalKind, ProposalState};
 use remem_core::{Permission, RecordKind};
-use remem_engine::proposals::{Revise, Settings};
+use remem_engine::proposals::{ProposalChanges, ProposalSettings};
 use remem_engine::runs::NewRun;
 use remem_engine::{Caller, Engine, runner};
 use remem_testkit::TestEnv;
@@ -17,14 +17,14 @@ use tokio::sync::watch;
 /// Everything that a host does and shows which a proposal could influence.
 async fn behaviour(meddle: impl AsyncFn(&Engine, &Caller)) -> Vec<String> {
     let env = TestEnv::new().await;
-    let engine = engine_over(&env, Settings::default(), Arc::default());
+    let engine = engine_over(&env, ProposalSettings::default(), Arc::default());
     let caller = key(&engine, "ann", &Permission::ALL).await;
     // Proposals use another source of ids, so that those of runs stay comparable.
-    let reviewer = engine_over(&env, Settings::default(), Arc::default());
+    let reviewer = engine_over(&env, ProposalSettings::default(), Arc::default());
     let prompt = submit(
         &reviewer,
         &caller,
-        Kind::PromptTemplate,
+        ProposalKind::PromptTemplate,
         template("greeting", "Hello"),
     )
     .await;
@@ -43,7 +43,7 @@ async fn behaviour(meddle: impl AsyncFn(&Engine, &Caller)) -> Vec<String> {
     let mut manifest = agents("local.test.helper", "x")["agents"][0].clone();
     manifest.as_object_mut().unwrap().remove("systemPrompt");
     manifest["systemPromptRef"] = json!("prompt:greeting");
-    let install = remem_core::agent::Install {
+    let install = remem_core::agent::InstallRequest {
         manifest: manifest.as_object().cloned().unwrap(),
         ..Default::default()
     };
@@ -58,7 +58,7 @@ async fn behaviour(meddle: impl AsyncFn(&Engine, &Caller)) -> Vec<String> {
         .unwrap();
     meddle(&reviewer, &caller).await;
     let (_stop, stopping) = watch::channel(false);
-    runner::start_runs(&engine, &stopping);
+    runner::start_run_executor(&engine, &stopping);
     let mut seen = Vec::new();
     for new in [
         NewRun {
@@ -101,15 +101,21 @@ async fn behaviour(meddle: impl AsyncFn(&Engine, &Caller)) -> Vec<String> {
             )
         }));
     }
-    seen.push(format!("{:?}", engine.automations(&caller).await.unwrap()));
-    seen.push(format!("{:?}", engine.workflows(&caller).await.unwrap()));
-    seen.push(format!("{:?}", engine.agents(&caller).await.unwrap()));
+    seen.push(format!(
+        "{:?}",
+        engine.list_automations(&caller).await.unwrap()
+    ));
+    seen.push(format!(
+        "{:?}",
+        engine.list_workflows(&caller).await.unwrap()
+    ));
+    seen.push(format!("{:?}", engine.list_agents(&caller).await.unwrap()));
     for kind in [
         RecordKind::Agent,
         RecordKind::Workflow,
         RecordKind::Prompt,
         RecordKind::Automation,
-        RecordKind::Installed,
+        RecordKind::InstalledArtifact,
     ] {
         for record in env
             .store
@@ -126,19 +132,19 @@ async fn behaviour(meddle: impl AsyncFn(&Engine, &Caller)) -> Vec<String> {
         }
     }
     for until in [env.clock.as_ref(), env.clock.as_ref()].map(remem_engine::ports::Clock::now) {
-        let due = remem_store::Tie::Due {
+        let due = remem_store::RecordLookup::Due {
             until: until.plus_ms(30 * 86_400_000),
             after: None,
         };
         let found = env
             .store
-            .tied(caller.tenant(), RecordKind::Automation, &due, 100)
+            .records_by(caller.tenant(), RecordKind::Automation, &due, 100)
             .await
             .unwrap();
         seen.extend(
             found
                 .into_iter()
-                .map(|record| format!("due {} {:?}", record.key, record.ties.due)),
+                .map(|record| format!("due {} {:?}", record.key, record.links.due)),
         );
     }
     seen
@@ -153,32 +159,34 @@ async fn what_is_not_applied_has_no_effect_at_all() {
         "{plain:#?}"
     );
     for state in [
-        State::Draft,
-        State::Revised,
-        State::Rejected,
-        State::Archived,
+        ProposalState::Draft,
+        ProposalState::Revised,
+        ProposalState::Rejected,
+        ProposalState::Archived,
     ] {
         let meddled = behaviour(async |engine, caller| {
             let mut more = of_each_kind().to_vec();
             let ghosts = [chain("ghost", "boo"), agents("local.test.ghost", "boo")];
             more.extend(
-                [Kind::WorkflowChainPack, Kind::AgentPack]
+                [ProposalKind::WorkflowChainPack, ProposalKind::AgentPack]
                     .into_iter()
                     .zip(ghosts),
             );
-            more.push((Kind::Automation, automation("ghost", "PT1S")));
+            more.push((ProposalKind::Automation, automation("ghost", "PT1S")));
             for (kind, artifact) in more {
                 let id = submit(engine, caller, kind, artifact.clone()).await;
                 match state {
-                    State::Draft => {}
-                    State::Revised => {
-                        let revise = Revise {
+                    ProposalState::Draft => {}
+                    ProposalState::Revised => {
+                        let revise = ProposalChanges {
                             artifact: artifact.as_object().cloned(),
-                            ..Revise::default()
+                            ..ProposalChanges::default()
                         };
                         engine.revise_proposal(caller, &id, revise).await.unwrap();
                     }
-                    State::Rejected => drop(engine.reject_proposal(caller, &id).await.unwrap()),
+                    ProposalState::Rejected => {
+                        drop(engine.reject_proposal(caller, &id).await.unwrap())
+                    }
                     _ => drop(engine.archive_proposal(caller, &id).await.unwrap()),
                 }
             }

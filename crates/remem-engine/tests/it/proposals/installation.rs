@@ -1,9 +1,11 @@
 //! Applying a proposal installs exactly the bytes that were reviewed, once.
 
-use super::{World, agents, automation, chain, code, key, of_each_kind, start, template, workflow};
-use remem_core::proposal::{Kind, State};
+use super::{
+    ProposalTest, agents, automation, chain, code, key, of_each_kind, start, template, workflow,
+};
+use remem_core::proposal::{ProposalKind, ProposalState};
 use remem_core::{Permission, RecordKind};
-use remem_engine::proposals::{Applied, Revise};
+use remem_engine::proposals::{ApplyResult, ProposalChanges};
 use remem_engine::runner;
 use remem_engine::runs::NewRun;
 use remem_testkit::NOON;
@@ -13,7 +15,7 @@ use tokio::sync::watch;
 #[tokio::test]
 async fn what_is_installed_are_the_bytes_that_were_reviewed() {
     for (kind, artifact) in of_each_kind() {
-        let world = World::direct().await;
+        let world = ProposalTest::direct().await;
         let id = world.submit(kind, artifact.clone()).await;
         let shown = world.get(&id).await;
         assert_eq!(Value::Object(shown.artifact), artifact);
@@ -26,10 +28,14 @@ async fn what_is_installed_are_the_bytes_that_were_reviewed() {
             )
             .await
             .unwrap();
-        let Applied::Installed(done) = done else {
+        let ApplyResult::Installed(done) = done else {
             panic!("it waits")
         };
-        let installed = world.engine.installed_artifacts(&world.ann).await.unwrap();
+        let installed = world
+            .engine
+            .list_installed_artifacts(&world.ann)
+            .await
+            .unwrap();
         assert_eq!(installed.len(), 1);
         let bytes = remem_core::proposal::Artifact::new(artifact.as_object().unwrap()).unwrap();
         assert_eq!(
@@ -40,7 +46,7 @@ async fn what_is_installed_are_the_bytes_that_were_reviewed() {
             (installed[0].proposal.as_str(), installed[0].revision),
             (id.as_str(), 1)
         );
-        let reference = done.proposal.activated.unwrap().installed_ref;
+        let reference = done.proposal.activation.unwrap().installed_ref;
         assert_eq!(reference, installed[0].reference);
         assert!(reference.starts_with(kind.as_str()));
         assert_eq!(
@@ -48,24 +54,26 @@ async fn what_is_installed_are_the_bytes_that_were_reviewed() {
             json!(reference)
         );
         let effects = match kind {
-            Kind::AgentPack => world.records(RecordKind::Agent).await,
-            Kind::WorkflowChainPack => world.records(RecordKind::Workflow).await,
-            Kind::PromptTemplate => world.records(RecordKind::Prompt).await,
-            Kind::Automation => world.records(RecordKind::Automation).await,
+            ProposalKind::AgentPack => world.records(RecordKind::Agent).await,
+            ProposalKind::WorkflowChainPack => world.records(RecordKind::Workflow).await,
+            ProposalKind::PromptTemplate => world.records(RecordKind::Prompt).await,
+            ProposalKind::Automation => world.records(RecordKind::Automation).await,
         };
         assert_eq!(effects.len(), 1, "{kind:?}");
         match kind {
-            Kind::AgentPack => assert_eq!(effects[0].1["manifest"], artifact["agents"][0]),
-            Kind::WorkflowChainPack => {
+            ProposalKind::AgentPack => assert_eq!(effects[0].1["manifest"], artifact["agents"][0]),
+            ProposalKind::WorkflowChainPack => {
                 let mut definition = effects[0].1.clone();
                 let scopes = definition.remove("remembrancer:scopes");
                 assert!(scopes.is_some(), "whose rights it acts with");
                 assert_eq!(Value::Object(definition), artifact["workflows"][0]);
             }
-            Kind::PromptTemplate => assert_eq!(Value::Object(effects[0].1.clone()), artifact),
-            Kind::Automation => {
+            ProposalKind::PromptTemplate => {
+                assert_eq!(Value::Object(effects[0].1.clone()), artifact)
+            }
+            ProposalKind::Automation => {
                 assert_eq!(
-                    world.engine.automations(&world.ann).await.unwrap()[0]
+                    world.engine.list_automations(&world.ann).await.unwrap()[0]
                         .source
                         .as_deref(),
                     Some(reference.as_str())
@@ -79,11 +87,15 @@ async fn what_is_installed_are_the_bytes_that_were_reviewed() {
 async fn numbers_are_installed_as_they_were_written() {
     // 1.0 and 1 are the same number but not the same bytes; a large number does not survive every
     // parser.
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     let artifact = json!({"automationId": "a", "schedule": {"every": "P1D"}, "workflowId": "w", "inputs": {"z": 1.0, "y": 18_446_744_073_709_551_615u64, "x": 1e300}});
-    let id = world.submit(Kind::Automation, artifact).await;
+    let id = world.submit(ProposalKind::Automation, artifact).await;
     world.apply(&world.bob, &id).await.unwrap();
-    let text = world.engine.installed_artifacts(&world.ann).await.unwrap()[0]
+    let text = world
+        .engine
+        .list_installed_artifacts(&world.ann)
+        .await
+        .unwrap()[0]
         .artifact
         .clone();
     assert!(
@@ -94,15 +106,15 @@ async fn numbers_are_installed_as_they_were_written() {
 
 #[tokio::test]
 async fn the_newest_revision_is_what_is_applied_and_only_as_it_was_seen() {
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     let id = world
-        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
         .await;
     let first = world.get(&id).await.proposal.sha256;
-    let revise = |text: &str, expected: Option<&str>| Revise {
+    let revise = |text: &str, expected: Option<&str>| ProposalChanges {
         artifact: template("greeting", text).as_object().cloned(),
         expected: expected.map(str::to_owned),
-        ..Revise::default()
+        ..ProposalChanges::default()
     };
     world
         .engine
@@ -134,7 +146,7 @@ async fn the_newest_revision_is_what_is_applied_and_only_as_it_was_seen() {
     );
     let revisions = world
         .engine
-        .proposal_revisions(&world.ann, &id)
+        .list_proposal_revisions(&world.ann, &id)
         .await
         .unwrap();
     assert_eq!(
@@ -150,13 +162,13 @@ async fn the_newest_revision_is_what_is_applied_and_only_as_it_was_seen() {
 
 #[tokio::test]
 async fn bytes_that_are_not_what_their_hash_says_are_not_installed() {
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     let id = world
-        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
         .await;
     let review = world.env.review.clone().unwrap();
     let record = review
-        .inert_list(
+        .review_records(
             world.ann.tenant(),
             RecordKind::ProposalRevision,
             &id,
@@ -176,15 +188,15 @@ async fn bytes_that_are_not_what_their_hash_says_are_not_installed() {
     let admission = remem_core::Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 0,
+        redaction_fingerprint: 0,
         now: NOON,
     };
     let batch = remem_core::Batch::new(world.ann.tenant().clone(), NOON);
-    let forged = batch.set(
+    let forged = batch.set_record(
         RecordKind::ProposalRevision,
         record.key,
         remem_core::Precondition::None,
-        admission.record(body),
+        admission.redact_record(body),
     );
     world.env.store.commit(forged).await.unwrap();
     world.apply(&world.bob, &id).await.unwrap_err();
@@ -193,7 +205,7 @@ async fn bytes_that_are_not_what_their_hash_says_are_not_installed() {
 
 #[tokio::test]
 async fn a_name_that_is_taken_is_not_taken_over() {
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     world
         .engine
         .put_workflow(
@@ -204,13 +216,13 @@ async fn a_name_that_is_taken_is_not_taken_over() {
         .await
         .unwrap();
     let id = world
-        .submit(Kind::WorkflowChainPack, chain("weekly", "proposed"))
+        .submit(ProposalKind::WorkflowChainPack, chain("weekly", "proposed"))
         .await;
     assert_eq!(
         code(world.apply(&world.bob, &id).await),
         "proposal_install_conflict"
     );
-    assert_eq!(world.state(&id).await, State::Draft);
+    assert_eq!(world.state(&id).await, ProposalState::Draft);
     world
         .engine
         .delete_workflow(&world.ann, "weekly")
@@ -219,7 +231,10 @@ async fn a_name_that_is_taken_is_not_taken_over() {
     world.apply(&world.bob, &id).await.unwrap();
     // Another proposal may use the same name only after what was installed is removed.
     let other = world
-        .submit(Kind::WorkflowChainPack, chain("weekly", "proposed again"))
+        .submit(
+            ProposalKind::WorkflowChainPack,
+            chain("weekly", "proposed again"),
+        )
         .await;
     assert_eq!(
         code(world.apply(&world.bob, &other).await),
@@ -232,7 +247,12 @@ async fn a_name_that_is_taken_is_not_taken_over() {
         .unwrap();
     world.apply(&world.bob, &other).await.unwrap();
     assert_eq!(
-        world.engine.installed_artifacts(&world.ann).await.unwrap()[0].proposal,
+        world
+            .engine
+            .list_installed_artifacts(&world.ann)
+            .await
+            .unwrap()[0]
+            .proposal,
         other
     );
 }
@@ -241,18 +261,18 @@ async fn a_name_that_is_taken_is_not_taken_over() {
 async fn of_two_who_apply_at_once_one_installs() {
     for gated in [false, true] {
         let world = if gated {
-            World::gated(1).await
+            ProposalTest::gated(1).await
         } else {
-            World::direct().await
+            ProposalTest::direct().await
         };
         let id = world
-            .submit(Kind::WorkflowChainPack, chain("weekly", "a text"))
+            .submit(ProposalKind::WorkflowChainPack, chain("weekly", "a text"))
             .await;
         let (one, two) = tokio::join!(world.apply(&world.bob, &id), world.apply(&world.cid, &id));
         assert_eq!(
             [&one, &two]
                 .iter()
-                .filter(|result| matches!(result, Ok(Applied::Installed(_))))
+                .filter(|result| matches!(result, Ok(ApplyResult::Installed(_))))
                 .count(),
             1,
             "{one:?} {two:?}"
@@ -264,21 +284,21 @@ async fn of_two_who_apply_at_once_one_installs() {
 
 #[tokio::test]
 async fn an_agent_speaks_by_an_installed_template() {
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     let (_stop, stopping) = watch::channel(false);
-    runner::start_runs(&world.engine, &stopping);
+    runner::start_run_executor(&world.engine, &stopping);
     let mut manifest = agents("local.test.helper", "x")["agents"][0].clone();
     manifest.as_object_mut().unwrap().remove("systemPrompt");
     manifest["systemPromptRef"] = json!("prompt:greeting");
     let pack = json!({"name": "pack", "version": "1.0.0", "agents": [manifest]});
-    let id = world.submit(Kind::AgentPack, pack).await;
+    let id = world.submit(ProposalKind::AgentPack, pack).await;
     assert_eq!(
         code(world.apply(&world.bob, &id).await),
         "proposal_malformed",
         "the template is a draft at best"
     );
     let prompt = world
-        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
         .await;
     assert_eq!(
         code(world.apply(&world.bob, &id).await),
@@ -304,7 +324,7 @@ async fn an_agent_speaks_by_an_installed_template() {
 
 #[tokio::test]
 async fn automations_are_set_paused_and_removed() {
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     let engine = &world.engine;
     let ann = &world.ann;
     let map = |value: Value| value.as_object().cloned().unwrap();
@@ -323,11 +343,11 @@ async fn automations_are_set_paused_and_removed() {
         "validation_error"
     );
     let paused = engine
-        .enable_automation(ann, "nightly", false)
+        .set_automation_enabled(ann, "nightly", false)
         .await
         .unwrap();
     assert_eq!((paused.automation.enabled, paused.next_due), (false, None));
-    let due = remem_store::Tie::Due {
+    let due = remem_store::RecordLookup::Due {
         until: NOON.plus_ms(86_400_000),
         after: None,
     };
@@ -335,7 +355,7 @@ async fn automations_are_set_paused_and_removed() {
         world
             .env
             .store
-            .tied(ann.tenant(), RecordKind::Automation, &due, 10)
+            .records_by(ann.tenant(), RecordKind::Automation, &due, 10)
             .await
             .unwrap()
             .len()
@@ -343,7 +363,7 @@ async fn automations_are_set_paused_and_removed() {
     assert_eq!(found().await, 0);
     world.at(5_400);
     let resumed = engine
-        .enable_automation(ann, "nightly", true)
+        .set_automation_enabled(ann, "nightly", true)
         .await
         .unwrap();
     assert_eq!(
@@ -360,9 +380,13 @@ async fn automations_are_set_paused_and_removed() {
             .1
     );
     let short = key(engine, "short", &[Permission::ManifestRead]).await;
-    assert_eq!(engine.automations(&short).await.unwrap().len(), 1);
+    assert_eq!(engine.list_automations(&short).await.unwrap().len(), 1);
     assert_eq!(
-        code(engine.enable_automation(&short, "nightly", false).await),
+        code(
+            engine
+                .set_automation_enabled(&short, "nightly", false)
+                .await
+        ),
         "scope"
     );
     assert_eq!(
@@ -374,9 +398,12 @@ async fn automations_are_set_paused_and_removed() {
         code(engine.remove_automation(ann, "nightly").await),
         "not_found"
     );
-    assert_eq!(code(engine.automation(ann, "nightly").await), "not_found");
     assert_eq!(
-        code(engine.enable_automation(ann, "nightly", true).await),
+        code(engine.get_automation(ann, "nightly").await),
+        "not_found"
+    );
+    assert_eq!(
+        code(engine.set_automation_enabled(ann, "nightly", true).await),
         "not_found"
     );
 }

@@ -1,38 +1,40 @@
 //! The states of a proposal, its list, its limits and its errors.
 
-use super::{World, code, engine_over, key, of_each_kind, template};
+use super::{ProposalTest, code, engine_over, key, of_each_kind, template};
 use remem_core::Permission;
-use remem_core::proposal::{Kind, State};
+use remem_core::proposal::{ProposalKind, ProposalState};
 use remem_engine::EngineError;
-use remem_engine::proposals::{NewProposal, ProposalError, ProposalQuery, Revise, Settings};
+use remem_engine::proposals::{
+    NewProposal, ProposalChanges, ProposalError, ProposalQuery, ProposalSettings,
+};
 use remem_testkit::TestEnv;
 use serde_json::{Map, json};
 use std::sync::Arc;
 
-async fn bring(world: &World, state: State) -> String {
+async fn bring(world: &ProposalTest, state: ProposalState) -> String {
     let id = world
-        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
         .await;
     let engine = &world.engine;
     let ann = &world.ann;
     match state {
-        State::Draft => {}
-        State::Revised => drop(
+        ProposalState::Draft => {}
+        ProposalState::Revised => drop(
             engine
                 .revise_proposal(
                     ann,
                     &id,
-                    Revise {
+                    ProposalChanges {
                         title: Some("T".into()),
-                        ..Revise::default()
+                        ..ProposalChanges::default()
                     },
                 )
                 .await
                 .unwrap(),
         ),
-        State::Applied => drop(engine.apply_proposal(ann, &id, None).await.unwrap()),
-        State::Rejected => drop(engine.reject_proposal(ann, &id).await.unwrap()),
-        State::Archived => drop(engine.archive_proposal(ann, &id).await.unwrap()),
+        ProposalState::Applied => drop(engine.apply_proposal(ann, &id, None).await.unwrap()),
+        ProposalState::Rejected => drop(engine.reject_proposal(ann, &id).await.unwrap()),
+        ProposalState::Archived => drop(engine.archive_proposal(ann, &id).await.unwrap()),
     }
     assert_eq!(world.state(&id).await, state);
     id
@@ -40,27 +42,27 @@ async fn bring(world: &World, state: State) -> String {
 
 #[tokio::test]
 async fn every_step_from_every_state_is_taken_or_refused_as_the_lifecycle_says() {
-    use remem_core::proposal::Step;
-    for state in State::ALL {
-        for step in Step::ALL {
-            let world = World::direct().await;
+    use remem_core::proposal::ProposalAction;
+    for state in ProposalState::ALL {
+        for step in ProposalAction::ALL {
+            let world = ProposalTest::direct().await;
             let id = bring(&world, state).await;
             let engine = &world.engine;
             let ann = &world.ann;
             let before = world.get(&id).await;
             let done = match step {
-                Step::Revise => {
-                    let revise = Revise {
+                ProposalAction::Revise => {
+                    let revise = ProposalChanges {
                         rationale: Some("R".into()),
-                        ..Revise::default()
+                        ..ProposalChanges::default()
                     };
                     engine.revise_proposal(ann, &id, revise).await.map(|_| ())
                 }
-                Step::Apply => engine.apply_proposal(ann, &id, None).await.map(|_| ()),
-                Step::Reject => engine.reject_proposal(ann, &id).await.map(|_| ()),
-                Step::Archive => engine.archive_proposal(ann, &id).await.map(|_| ()),
+                ProposalAction::Apply => engine.apply_proposal(ann, &id, None).await.map(|_| ()),
+                ProposalAction::Reject => engine.reject_proposal(ann, &id).await.map(|_| ()),
+                ProposalAction::Archive => engine.archive_proposal(ann, &id).await.map(|_| ()),
             };
-            match state.after(step) {
+            match state.next_state(step) {
                 Some(next) => {
                     done.unwrap();
                     assert_eq!(world.state(&id).await, next, "{state:?} {step:?}");
@@ -79,17 +81,25 @@ async fn every_step_from_every_state_is_taken_or_refused_as_the_lifecycle_says()
 
 #[tokio::test]
 async fn what_is_malformed_for_its_kind_is_refused_when_it_is_applied() {
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     for (kind, artifact, field) in [
-        (Kind::PromptTemplate, json!({"templateId": "x"}), "version"),
-        (Kind::Automation, json!({"automationId": "x"}), "schedule"),
         (
-            Kind::AgentPack,
+            ProposalKind::PromptTemplate,
+            json!({"templateId": "x"}),
+            "version",
+        ),
+        (
+            ProposalKind::Automation,
+            json!({"automationId": "x"}),
+            "schedule",
+        ),
+        (
+            ProposalKind::AgentPack,
             json!({"name": "x", "version": "1", "agents": []}),
             "agents",
         ),
         (
-            Kind::WorkflowChainPack,
+            ProposalKind::WorkflowChainPack,
             json!({"name": "x", "version": "1", "workflows": [{"id": "w"}]}),
             "workflow",
         ),
@@ -104,16 +114,16 @@ async fn what_is_malformed_for_its_kind_is_refused_when_it_is_applied() {
             rejection.field().unwrap().starts_with(field),
             "{rejection:?}"
         );
-        assert_eq!(world.state(&id).await, State::Draft);
+        assert_eq!(world.state(&id).await, ProposalState::Draft);
     }
     assert!(world.payloads("proposal.activated").await.is_empty());
 }
 
 #[tokio::test]
 async fn a_repeated_submission_is_one_proposal() {
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     let new = |text: &str| NewProposal {
-        kind: Kind::PromptTemplate,
+        kind: ProposalKind::PromptTemplate,
         title: None,
         rationale: None,
         artifact: template("greeting", text).as_object().cloned().unwrap(),
@@ -138,7 +148,7 @@ async fn a_repeated_submission_is_one_proposal() {
 
 #[tokio::test]
 async fn lists_are_paged_and_filtered() {
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     let mut ids = Vec::new();
     for (kind, artifact) in of_each_kind() {
         ids.push(world.submit(kind, artifact).await);
@@ -149,7 +159,11 @@ async fn lists_are_paged_and_filtered() {
         .await
         .unwrap();
     let list = async |query: ProposalQuery| {
-        let (found, next) = world.engine.proposals(&world.ann, &query).await.unwrap();
+        let (found, next) = world
+            .engine
+            .list_proposals(&world.ann, &query)
+            .await
+            .unwrap();
         (
             found
                 .into_iter()
@@ -160,7 +174,7 @@ async fn lists_are_paged_and_filtered() {
     };
     assert_eq!(list(ProposalQuery::default()).await, (ids.clone(), None));
     let drafts = ProposalQuery {
-        state: Some(State::Draft),
+        state: Some(ProposalState::Draft),
         limit: Some(2),
         ..ProposalQuery::default()
     };
@@ -176,7 +190,7 @@ async fn lists_are_paged_and_filtered() {
     );
     assert_eq!(
         list(ProposalQuery {
-            kind: Some(Kind::AgentPack),
+            kind: Some(ProposalKind::AgentPack),
             ..ProposalQuery::default()
         })
         .await
@@ -188,7 +202,7 @@ async fn lists_are_paged_and_filtered() {
         ..ProposalQuery::default()
     };
     assert_eq!(
-        code(world.engine.proposals(&world.ann, &bad).await),
+        code(world.engine.list_proposals(&world.ann, &bad).await),
         "validation_error"
     );
 }
@@ -199,10 +213,10 @@ async fn a_host_without_a_desk_has_no_proposals() {
         review: None,
         ..TestEnv::new().await
     };
-    let engine = engine_over(&env, Settings::default(), Arc::default());
+    let engine = engine_over(&env, ProposalSettings::default(), Arc::default());
     let ann = key(&engine, "ann", &Permission::ALL).await;
     let new = NewProposal {
-        kind: Kind::Automation,
+        kind: ProposalKind::Automation,
         title: None,
         rationale: None,
         artifact: Map::new(),
@@ -224,10 +238,10 @@ async fn there_is_an_end_to_proposals_and_revisions() {
     env.policy.proposals_open_max = 2;
     env.policy.proposals_max = 3;
     env.policy.proposal_revisions_max = 2;
-    let engine = engine_over(&env, Settings::default(), Arc::default());
+    let engine = engine_over(&env, ProposalSettings::default(), Arc::default());
     let ann = key(&engine, "ann", &Permission::ALL).await;
     let new = || NewProposal {
-        kind: Kind::Automation,
+        kind: ProposalKind::Automation,
         title: None,
         rationale: None,
         artifact: Map::new(),
@@ -245,9 +259,9 @@ async fn there_is_an_end_to_proposals_and_revisions() {
         code(engine.submit_proposal(&ann, new(), None).await),
         "validation_error"
     );
-    let title = |text: &str| Revise {
+    let title = |text: &str| ProposalChanges {
         title: Some(text.to_owned()),
-        ..Revise::default()
+        ..ProposalChanges::default()
     };
     engine
         .revise_proposal(&ann, &first, title("a"))
@@ -260,7 +274,7 @@ async fn there_is_an_end_to_proposals_and_revisions() {
     assert_eq!(
         code(
             engine
-                .revise_proposal(&ann, &first, Revise::default())
+                .revise_proposal(&ann, &first, ProposalChanges::default())
                 .await
         ),
         "validation_error"
@@ -271,7 +285,7 @@ async fn there_is_an_end_to_proposals_and_revisions() {
         .archive_proposal(
             &ann,
             &engine
-                .proposals(&ann, &ProposalQuery::default())
+                .list_proposals(&ann, &ProposalQuery::default())
                 .await
                 .unwrap()
                 .0[1]

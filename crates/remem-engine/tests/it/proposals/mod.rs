@@ -9,19 +9,21 @@ mod lifecycle;
 mod secrets;
 mod synthesis;
 
-use remem_core::proposal::{Kind, State};
+use remem_core::proposal::{ProposalKind, ProposalState};
 use remem_core::{Permission, RecordKind, Seq, TenantId};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::CountedIds;
-use remem_engine::proposals::{Activation, Applied, Desk, NewProposal, Settings, Shown};
-use remem_engine::registry::{self, Mode, PassReport};
+use remem_engine::proposals::{
+    ActivationMode, ApplyResult, NewProposal, ProposalSettings, ProposalStore, ProposalView,
+};
+use remem_engine::registry::{self, PassMode, PassReport};
 use remem_engine::runs::{NewRun, Run};
-use remem_engine::{Caller, Engine, EngineError, HostKey, Parts, VaultKey};
+use remem_engine::{Caller, Engine, EngineError, EngineParts, HostKey, VaultKey};
 use remem_testkit::{NOON, TestEnv, wait_for};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-struct World {
+struct ProposalTest {
     env: TestEnv,
     engine: Arc<Engine>,
     /// The principal that submits proposals.
@@ -32,21 +34,25 @@ struct World {
     cid: Caller,
 }
 
-fn engine_over(env: &TestEnv, settings: Settings, ids: Arc<CountedIds>) -> Arc<Engine> {
-    let parts = Parts::new(
+fn engine_over(env: &TestEnv, settings: ProposalSettings, ids: Arc<CountedIds>) -> Arc<Engine> {
+    let parts = EngineParts::new(
         env.store.clone(),
         env.directory.clone(),
         env.clock.clone(),
         ids,
         HostKey::new([3; 32]),
     );
-    let review = env.review.clone().map(Desk::over).unwrap_or_default();
+    let review = env
+        .review
+        .clone()
+        .map(ProposalStore::new)
+        .unwrap_or_default();
     let vault = Some(VaultKey::new([1; 32]));
-    Arc::new(Engine::new(Parts {
+    Arc::new(Engine::new(EngineParts {
         policy: env.policy.clone(),
-        review,
+        proposal_store: review,
         vault,
-        proposals: settings,
+        proposal_settings: settings,
         ..parts
     }))
 }
@@ -65,8 +71,8 @@ async fn key(engine: &Engine, name: &str, permissions: &[Permission]) -> Caller 
     engine.authenticate(name).await.unwrap()
 }
 
-impl World {
-    async fn new(settings: Settings) -> World {
+impl ProposalTest {
+    async fn new(settings: ProposalSettings) -> ProposalTest {
         let env = TestEnv::new().await;
         let engine = engine_over(&env, settings, env.ids.clone());
         let [ann, bob, cid] = ["ann", "bob", "cid"];
@@ -74,7 +80,7 @@ impl World {
         let ann = key(&engine, ann, &all).await;
         let bob = key(&engine, bob, &all).await;
         let cid = key(&engine, cid, &all).await;
-        World {
+        ProposalTest {
             env,
             engine,
             ann,
@@ -83,28 +89,28 @@ impl World {
         }
     }
 
-    async fn direct() -> World {
-        World::new(Settings::default()).await
+    async fn direct() -> ProposalTest {
+        ProposalTest::new(ProposalSettings::default()).await
     }
 
-    async fn gated(quorum: u32) -> World {
-        World::new(Settings {
-            activation: Activation::ApprovalGate,
+    async fn gated(quorum: u32) -> ProposalTest {
+        ProposalTest::new(ProposalSettings {
+            activation: ActivationMode::ApprovalGate,
             quorum,
-            ..Settings::default()
+            ..ProposalSettings::default()
         })
         .await
     }
 
-    async fn submit(&self, kind: Kind, artifact: Value) -> String {
+    async fn submit(&self, kind: ProposalKind, artifact: Value) -> String {
         submit(&self.engine, &self.ann, kind, artifact).await
     }
 
-    async fn get(&self, id: &str) -> Shown {
-        self.engine.proposal(&self.ann, id).await.unwrap()
+    async fn get(&self, id: &str) -> ProposalView {
+        self.engine.get_proposal(&self.ann, id).await.unwrap()
     }
 
-    async fn state(&self, id: &str) -> State {
+    async fn state(&self, id: &str) -> ProposalState {
         self.get(id).await.proposal.state
     }
 
@@ -140,13 +146,13 @@ impl World {
             .run_pass(
                 registry::find("propose").unwrap(),
                 self.ann.tenant(),
-                Mode::Apply,
+                PassMode::Apply,
             )
             .await
             .unwrap()
     }
 
-    async fn apply(&self, caller: &Caller, id: &str) -> Result<Applied, EngineError> {
+    async fn apply(&self, caller: &Caller, id: &str) -> Result<ApplyResult, EngineError> {
         self.engine.apply_proposal(caller, id, None).await
     }
 
@@ -155,7 +161,7 @@ impl World {
     }
 }
 
-async fn submit(engine: &Engine, caller: &Caller, kind: Kind, artifact: Value) -> String {
+async fn submit(engine: &Engine, caller: &Caller, kind: ProposalKind, artifact: Value) -> String {
     let new = NewProposal {
         kind,
         title: Some("A title".to_owned()),
@@ -204,24 +210,27 @@ fn automation(id: &str, every: &str) -> Value {
     json!({"automationId": id, "schedule": {"every": every}, "workflowId": "weekly", "inputs": {"b": 1, "a": 2}})
 }
 
-fn of_each_kind() -> [(Kind, Value); 4] {
+fn of_each_kind() -> [(ProposalKind, Value); 4] {
     [
-        (Kind::AgentPack, agents("local.test.helper", "Be brief.")),
-        (Kind::WorkflowChainPack, chain("weekly", "a text")),
-        (Kind::PromptTemplate, template("greeting", "Hello")),
-        (Kind::Automation, automation("nightly", "P1D")),
+        (
+            ProposalKind::AgentPack,
+            agents("local.test.helper", "Be brief."),
+        ),
+        (ProposalKind::WorkflowChainPack, chain("weekly", "a text")),
+        (ProposalKind::PromptTemplate, template("greeting", "Hello")),
+        (ProposalKind::Automation, automation("nightly", "P1D")),
     ]
 }
 
 async fn has_ended(engine: &Engine, caller: &Caller, run: &Run) -> Run {
     wait_for("the run ends", || async {
-        let run = engine.run(caller, run.id.as_str()).await.unwrap();
+        let run = engine.get_run(caller, run.id.as_str()).await.unwrap();
         run.state.status.is_terminal().then_some(run)
     })
     .await
 }
 
-async fn start(world: &World, new: NewRun) -> Run {
+async fn start(world: &ProposalTest, new: NewRun) -> Run {
     let started = world
         .engine
         .create_run(&world.ann, new, None)

@@ -1,17 +1,17 @@
 //! Secrets that occur in proposals.
 
-use super::{World, code, template};
+use super::{ProposalTest, code, template};
 use remem_core::RecordKind;
-use remem_core::proposal::Kind;
+use remem_core::proposal::ProposalKind;
 use remem_core::redact::SecretValue;
-use remem_engine::proposals::Revise;
-use remem_engine::registry::{self, Mode};
+use remem_engine::proposals::ProposalChanges;
+use remem_engine::registry::{self, PassMode};
 use remem_engine::vault::SecretScope;
 use serde_json::json;
 
 #[tokio::test]
 async fn a_secret_never_comes_in_and_one_that_comes_to_light_keeps_a_proposal_out() {
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     let secret = |name: &'static str, value: &'static str| {
         world.engine.set_secret(
             &world.ann,
@@ -23,7 +23,7 @@ async fn a_secret_never_comes_in_and_one_that_comes_to_light_keeps_a_proposal_ou
     secret("known", "swordfish-of-old").await.unwrap();
     let id = world
         .submit(
-            Kind::PromptTemplate,
+            ProposalKind::PromptTemplate,
             template(
                 "greeting",
                 "Say swordfish-of-old, then tuesday-4711-again to",
@@ -47,7 +47,10 @@ async fn a_secret_never_comes_in_and_one_that_comes_to_light_keeps_a_proposal_ou
     );
     assert!(
         world.records(RecordKind::Prompt).await.is_empty()
-            && world.records(RecordKind::Installed).await.is_empty()
+            && world
+                .records(RecordKind::InstalledArtifact)
+                .await
+                .is_empty()
     );
     // The rescan removes the bytes from the disk; the hash stays, and the proposal cannot be
     // applied.
@@ -56,13 +59,13 @@ async fn a_secret_never_comes_in_and_one_that_comes_to_light_keeps_a_proposal_ou
         .run_pass(
             registry::find("rescan").unwrap(),
             world.ann.tenant(),
-            Mode::Apply,
+            PassMode::Apply,
         )
         .await
         .unwrap();
     let review = world.env.review.clone().unwrap();
     let kept = review
-        .inert_list(
+        .review_records(
             world.ann.tenant(),
             RecordKind::ProposalRevision,
             "",
@@ -77,9 +80,9 @@ async fn a_secret_never_comes_in_and_one_that_comes_to_light_keeps_a_proposal_ou
         code(world.apply(&world.bob, &id).await),
         "proposal_holds_secret"
     );
-    let revise = Revise {
+    let revise = ProposalChanges {
         artifact: template("greeting", "Say nothing to").as_object().cloned(),
-        ..Revise::default()
+        ..ProposalChanges::default()
     };
     world
         .engine

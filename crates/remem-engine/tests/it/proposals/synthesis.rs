@@ -1,10 +1,10 @@
 //! The pass `propose`: drafts from runs and tool traces.
 
-use super::{World, chain, start, workflow};
+use super::{ProposalTest, chain, start, workflow};
 use remem_core::RecordKind;
-use remem_core::proposal::{Kind, State};
-use remem_engine::proposals::{NewTrace, ProposalQuery, Revise};
-use remem_engine::registry::{self, Mode};
+use remem_core::proposal::{ProposalKind, ProposalState};
+use remem_engine::proposals::{NewTrace, ProposalChanges, ProposalQuery};
+use remem_engine::registry::{self, PassMode};
 use remem_engine::runner;
 use remem_engine::runs::NewRun;
 use serde_json::Map;
@@ -12,9 +12,9 @@ use tokio::sync::watch;
 
 /// The same workflow at the same time of day on several days, and an agent that uses its tools in
 /// the same order.
-async fn live(world: &World, days: i64) {
+async fn live(world: &ProposalTest, days: i64) {
     let (_stop, stopping) = watch::channel(false);
-    runner::start_runs(&world.engine, &stopping);
+    runner::start_run_executor(&world.engine, &stopping);
     world
         .engine
         .put_workflow(
@@ -47,25 +47,25 @@ async fn live(world: &World, days: i64) {
 
 #[tokio::test]
 async fn what_is_done_again_and_again_becomes_a_draft_and_once() {
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     live(&world, 7).await;
     let report = world.pass().await;
     assert!(report.changed >= 2, "{report:?}");
     let (drafts, _) = world
         .engine
-        .proposals(&world.ann, &ProposalQuery::default())
+        .list_proposals(&world.ann, &ProposalQuery::default())
         .await
         .unwrap();
     assert_eq!(drafts.len() as u64, report.changed);
-    let kinds: Vec<Kind> = drafts.iter().map(|shown| shown.proposal.kind).collect();
+    let kinds: Vec<ProposalKind> = drafts.iter().map(|shown| shown.proposal.kind).collect();
     assert!(
-        kinds.contains(&Kind::Automation) && kinds.contains(&Kind::AgentPack),
+        kinds.contains(&ProposalKind::Automation) && kinds.contains(&ProposalKind::AgentPack),
         "{kinds:?}"
     );
     for shown in &drafts {
         assert_eq!(
             (shown.proposal.state, shown.proposal.owner.as_deref()),
-            (State::Draft, None)
+            (ProposalState::Draft, None)
         );
         assert!(shown.proposal.synthesizer.is_some());
     }
@@ -86,9 +86,9 @@ async fn what_is_done_again_and_again_becomes_a_draft_and_once() {
         .revise_proposal(
             ann,
             &drafts[1].proposal.id,
-            Revise {
+            ProposalChanges {
                 artifact: Some(Map::new()),
-                ..Revise::default()
+                ..ProposalChanges::default()
             },
         )
         .await
@@ -107,14 +107,14 @@ async fn what_is_done_again_and_again_becomes_a_draft_and_once() {
 
 #[tokio::test]
 async fn a_dry_run_drafts_nothing_and_traces_are_forgotten_in_time() {
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     live(&world, 5).await;
     let dry = world
         .engine
         .run_pass(
             registry::find("propose").unwrap(),
             world.ann.tenant(),
-            Mode::DryRun,
+            PassMode::DryRun,
         )
         .await
         .unwrap();
@@ -128,12 +128,12 @@ async fn a_dry_run_drafts_nothing_and_traces_are_forgotten_in_time() {
 
 #[tokio::test]
 async fn a_draft_that_repeats_another_one_says_so() {
-    let world = World::direct().await;
+    let world = ProposalTest::direct().await;
     let id = world
-        .submit(Kind::WorkflowChainPack, chain("weekly", "a text"))
+        .submit(ProposalKind::WorkflowChainPack, chain("weekly", "a text"))
         .await;
     let again = world
-        .submit(Kind::WorkflowChainPack, chain("weekly", "a text"))
+        .submit(ProposalKind::WorkflowChainPack, chain("weekly", "a text"))
         .await;
     assert_eq!(
         world.get(&again).await.proposal.duplicate_of,
@@ -141,7 +141,7 @@ async fn a_draft_that_repeats_another_one_says_so() {
     );
     world.apply(&world.bob, &id).await.unwrap();
     let third = world
-        .submit(Kind::WorkflowChainPack, chain("weekly", "a text"))
+        .submit(ProposalKind::WorkflowChainPack, chain("weekly", "a text"))
         .await;
     assert_eq!(
         world.get(&third).await.proposal.duplicate_of.as_deref(),

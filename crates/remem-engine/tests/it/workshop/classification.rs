@@ -1,6 +1,6 @@
 //! Tiers, kinds and profiles: which entries a workshop memory accepts, and what is refused.
 
-use super::{RULE, Shop, in_world, rejected, said, turn};
+use super::{RULE, WorkshopTest, in_world, rejected, said, turn};
 use remem_core::profile::DAY_MS;
 use remem_core::{
     Actor, Batch, Draft, Facets, InteractionId, MemoryRef, PrincipalId, Profile, Profiles,
@@ -11,7 +11,7 @@ use remem_testkit::NOON;
 
 #[tokio::test]
 async fn d02_every_tier_has_its_anchor() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     let heard = shop
         .put("~/ops", turn("t1", "operator", None, "hello"))
         .await
@@ -52,7 +52,7 @@ async fn d02_every_tier_has_its_anchor() {
 
 #[tokio::test]
 async fn d03_only_the_six_cells_are_produced() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     for tier in Tier::ALL {
         for typology in Typology::ALL {
             let mut draft = Draft {
@@ -65,11 +65,7 @@ async fn d03_only_the_six_cells_are_produced() {
                 .then(|| InteractionId::parse("t1"))
                 .flatten();
             let put = shop.put("~/ops", draft).await;
-            assert_eq!(
-                put.is_ok(),
-                tier.produces(typology),
-                "{tier:?} {typology:?}"
-            );
+            assert_eq!(put.is_ok(), tier.allows(typology), "{tier:?} {typology:?}");
         }
     }
     // A draft without classification is classified, and a transcript stays in its session.
@@ -81,7 +77,7 @@ async fn d03_only_the_six_cells_are_produced() {
         (Tier::Session, Typology::Episodic)
     );
     let talk = Draft {
-        untiered: false,
+        tier_is_default: false,
         ..said("User: could you start it again?\nAgent: it is running again.")
     };
     assert_eq!(
@@ -92,7 +88,7 @@ async fn d03_only_the_six_cells_are_produced() {
     shop.engine.close_session(&shop.ada, "~/ops").await.unwrap();
     let counts = shop
         .store
-        .retention(shop.ada.tenant(), &Actor::Host, None)
+        .retention_counts(shop.ada.tenant(), &Actor::Host, None)
         .await
         .unwrap();
     assert!(
@@ -105,7 +101,7 @@ async fn d03_only_the_six_cells_are_produced() {
 
 #[tokio::test]
 async fn d11_the_schema_refuses_by_itself() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     shop.rule("w1").await;
     let scope = Scope::new(
         shop.ada.tenant().clone(),
@@ -144,7 +140,7 @@ async fn d11_the_schema_refuses_by_itself() {
         "inv_33 without anybody who asks first"
     );
     let bob = Batch::new(scope.tenant.clone(), NOON)
-        .by(PrincipalId::parse("bob").unwrap())
+        .with_principal(PrincipalId::parse("bob").unwrap())
         .put(id("d"), admit(fact("three")));
     assert!(
         shop.store.commit(bob).await.is_err(),
@@ -166,8 +162,9 @@ async fn d12_the_primitives_are_declared_per_kind_of_agent() {
         world,
         ..Profile::workshop()
     };
-    let shop = Shop::with(
-        Profiles::declare(vec![("~/notes".into(), notes), ("cards-*".into(), cards)]).unwrap(),
+    let shop = WorkshopTest::with(
+        Profiles::with_patterns(vec![("~/notes".into(), notes), ("cards-*".into(), cards)])
+            .unwrap(),
     )
     .await;
     shop.rule("w1").await;
@@ -224,7 +221,7 @@ async fn d12_the_primitives_are_declared_per_kind_of_agent() {
         .unwrap();
     let audit = shop
         .engine
-        .audit(&shop.ada, "~/ops", fact.id.as_str())
+        .audit_entry(&shop.ada, "~/ops", fact.id.as_str())
         .await
         .unwrap();
     assert_eq!(

@@ -1,15 +1,15 @@
 //! A session is closed by the rules of its tenant, and one that cannot be closed does not hold up
 //! others.
 
-use super::{Shop, a_week, caller, turn};
+use super::{WorkshopTest, a_week, caller, turn};
 use remem_core::profile::DAY_MS;
 use remem_core::{
     Batch, Draft, Policy, Precondition, RecordKind, ShapePolicy, Tier, Trust, Typology,
 };
-use remem_engine::registry::{Mode, PASSES};
-use remem_engine::sessions::State;
-use remem_engine::{Engine, HostKey, Parts};
-use remem_store::{StoreError, Tie};
+use remem_engine::registry::{PASSES, PassMode};
+use remem_engine::sessions::SessionState;
+use remem_engine::{Engine, EngineParts, HostKey};
+use remem_store::{RecordLookup, StoreError};
 use remem_testkit::TestEnv;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn claim(text: &str) -> Draft {
 #[tokio::test]
 async fn a_session_is_closed_by_the_limits_and_shapes_of_its_tenant() {
     let env = TestEnv::new().await;
-    let parts = Parts::new(
+    let parts = EngineParts::new(
         env.store.clone(),
         env.directory.clone(),
         env.clock.clone(),
@@ -40,7 +40,7 @@ async fn a_session_is_closed_by_the_limits_and_shapes_of_its_tenant() {
         shapes: ShapePolicy::Off,
         ..Policy::default()
     };
-    let engine = Arc::new(Engine::new(Parts { policy, ..parts }));
+    let engine = Arc::new(Engine::new(EngineParts { policy, ..parts }));
     let ada = caller(&engine, "t", "ada").await;
     let token = "glpat-abcdefghij0123456789";
     let text = format!("The deploy token is {token} {}", "and so on ".repeat(9_000));
@@ -49,9 +49,9 @@ async fn a_session_is_closed_by_the_limits_and_shapes_of_its_tenant() {
         .await
         .unwrap();
     let closed = engine.close_session(&ada, "shared").await.unwrap();
-    assert_eq!((closed.state, closed.promoted), (State::Closed, 1));
+    assert_eq!((closed.state, closed.promoted), (SessionState::Closed, 1));
     let kept = engine
-        .list(&ada, "shared", remem_engine::recall::ListRequest::default())
+        .list(&ada, "shared", remem_engine::read::ListRequest::default())
         .await
         .unwrap();
     assert_eq!(kept.entries[0].content, text);
@@ -59,19 +59,19 @@ async fn a_session_is_closed_by_the_limits_and_shapes_of_its_tenant() {
 
 #[tokio::test]
 async fn a_session_that_cannot_be_closed_holds_up_no_other() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     // Sixty unreadable sessions, older than the one of the workshop memory.
     let tenant = shop.ada.tenant();
     shop.put("~/first", turn("mon", "operator", None, "Hello."))
         .await
         .unwrap();
-    let due = Tie::Due {
+    let due = RecordLookup::Due {
         until: remem_testkit::NOON.plus_ms(400 * DAY_MS),
         after: None,
     };
     let model = shop
         .store
-        .tied(tenant, RecordKind::Session, &due, 1)
+        .records_by(tenant, RecordKind::Session, &due, 1)
         .await
         .unwrap()
         .remove(0);
@@ -80,33 +80,33 @@ async fn a_session_that_cannot_be_closed_holds_up_no_other() {
     let admission = remem_core::Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 0,
+        redaction_fingerprint: 0,
         now: remem_testkit::NOON,
     };
     let mut batch = Batch::new(tenant.clone(), remem_testkit::NOON);
     for n in 0..60 {
         let mut body = model.body.clone();
         body.insert("memoryRef".to_owned(), "".into());
-        batch = batch.set_tied(
+        batch = batch.set_record_with_ties(
             RecordKind::Session,
             format!("open/broken-{n}"),
             Precondition::Absent,
-            admission.record(body),
-            remem_core::Ties::due(remem_testkit::NOON),
+            admission.redact_record(body),
+            remem_core::RecordLinks::due_at(remem_testkit::NOON),
         );
     }
     shop.store.commit(batch).await.unwrap();
     a_week(&shop).await;
     shop.at(60 * DAY_MS);
     let pass = PASSES.iter().find(|pass| pass.name == "sessions").unwrap();
-    let failed = shop.engine.run_pass(pass, tenant, Mode::Apply).await;
+    let failed = shop.engine.run_pass(pass, tenant, PassMode::Apply).await;
     assert!(matches!(
         failed,
         Err(remem_engine::EngineError::Store(StoreError::Damaged(_)))
     ));
     for memory in ["~/first", "~/ops"] {
-        let sessions = shop.engine.sessions(&shop.ada, memory).await.unwrap();
-        let closed: Vec<State> = sessions.iter().map(|session| session.state).collect();
-        assert_eq!(closed, [State::Closed], "{memory}");
+        let sessions = shop.engine.list_sessions(&shop.ada, memory).await.unwrap();
+        let closed: Vec<SessionState> = sessions.iter().map(|session| session.state).collect();
+        assert_eq!(closed, [SessionState::Closed], "{memory}");
     }
 }

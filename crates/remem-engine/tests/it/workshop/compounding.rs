@@ -1,12 +1,12 @@
 //! What a session promotes when it ends: patterns of episodes, and corroborated claims.
 
-use super::{Shop, a_week, by, procedural};
+use super::{WorkshopTest, a_week, by, procedural};
 use remem_core::{Draft, Evidence, Tier, Trust, Typology};
-use remem_engine::sessions::State;
+use remem_engine::sessions::SessionState;
 
 #[tokio::test]
 async fn d07_episodes_compound_and_claims_need_corroboration() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     // Procedures are stored as persistent entries.
     let habit = shop
         .tell("Always use the staging world for experiments.")
@@ -40,7 +40,7 @@ async fn d07_episodes_compound_and_claims_need_corroboration() {
         shop.put("~/ops", claim(thread, trust, text)).await.unwrap();
     }
     let closed = shop.engine.close_session(&shop.ada, "~/ops").await.unwrap();
-    assert_eq!(closed.state, State::Closed);
+    assert_eq!(closed.state, SessionState::Closed);
     let entries = shop.list("~/ops").await;
     let texts: Vec<&str> = entries.iter().map(|entry| entry.content.as_str()).collect();
     assert!(
@@ -81,7 +81,7 @@ async fn d07_episodes_compound_and_claims_need_corroboration() {
         .unwrap();
     let lineage = shop
         .engine
-        .audit(&shop.ada, "~/ops", made.id.as_str())
+        .audit_entry(&shop.ada, "~/ops", made.id.as_str())
         .await
         .unwrap()
         .lineage;
@@ -98,7 +98,7 @@ async fn d07_episodes_compound_and_claims_need_corroboration() {
 
 #[tokio::test]
 async fn inv_60_compounding_again_makes_nothing_new() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     a_week(&shop).await;
     shop.engine.close_session(&shop.ada, "~/ops").await.unwrap();
     let before: Vec<(String, String)> = kept(&shop).await;
@@ -108,7 +108,7 @@ async fn inv_60_compounding_again_makes_nothing_new() {
     assert_eq!(kept(&shop).await, before);
 }
 
-async fn kept(shop: &Shop) -> Vec<(String, String)> {
+async fn kept(shop: &WorkshopTest) -> Vec<(String, String)> {
     let mut kept: Vec<_> = shop
         .list("~/ops")
         .await

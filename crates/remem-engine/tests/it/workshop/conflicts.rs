@@ -1,6 +1,6 @@
 //! Entries of the same slot: which one holds, until when, and the state of the others.
 
-use super::{Shop, by, said, turn};
+use super::{WorkshopTest, by, said, turn};
 use remem_core::profile::DAY_MS;
 use remem_core::{Draft, Tier, Trust, Typology};
 use remem_store::RetentionState;
@@ -8,7 +8,7 @@ use remem_testkit::NOON;
 
 #[tokio::test]
 async fn d08_conflicts_are_resolved_by_kind() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     shop.at(0);
     let first = shop.tell("Nadia's role is release manager.").await;
     shop.at(1_000);
@@ -37,7 +37,7 @@ async fn d08_conflicts_are_resolved_by_kind() {
     let slot = second.facets.slot.clone().unwrap();
     let history = shop
         .engine
-        .history(&shop.ada, "~/ops", &slot)
+        .slot_history(&shop.ada, "~/ops", &slot)
         .await
         .unwrap();
     let entries: Vec<_> = history
@@ -63,7 +63,7 @@ async fn d08_conflicts_are_resolved_by_kind() {
     assert_eq!(tabs.facets.slot, list.facets.slot, "the same question");
     let history = shop
         .engine
-        .history(&shop.ada, "~/ops", list.facets.slot.as_deref().unwrap())
+        .slot_history(&shop.ada, "~/ops", list.facets.slot.as_deref().unwrap())
         .await
         .unwrap();
     let states: Vec<_> = history
@@ -109,7 +109,7 @@ async fn d08_conflicts_are_resolved_by_kind() {
             .any(|text| text.contains("operations lead"))
     );
     shop.engine
-        .retract(&shop.ada, "~/ops", &slot)
+        .retract_answer(&shop.ada, "~/ops", &slot)
         .await
         .unwrap();
     assert!(
@@ -124,7 +124,7 @@ async fn d08_conflicts_are_resolved_by_kind() {
 
 #[tokio::test]
 async fn what_was_true_two_years_ago_loses_its_text() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     shop.tell("Nadia's role is release manager.").await;
     shop.at(1_000);
     let now = shop.tell("Nadia's role is operations lead.").await;
@@ -135,7 +135,7 @@ async fn what_was_true_two_years_ago_loses_its_text() {
     assert_eq!(shop.pass("sweep").await, 0);
     let history = shop
         .engine
-        .history(&shop.ada, "~/ops", now.facets.slot.as_deref().unwrap())
+        .slot_history(&shop.ada, "~/ops", now.facets.slot.as_deref().unwrap())
         .await
         .unwrap();
     assert_eq!(history.len(), 1);
@@ -148,7 +148,7 @@ async fn what_was_true_two_years_ago_loses_its_text() {
 
 #[tokio::test]
 async fn what_is_said_in_passing_takes_nobodys_place() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     let fact = shop.tell("Nadia's role is release manager.").await;
     let passing = Draft {
         tier: Tier::Session,
@@ -159,7 +159,7 @@ async fn what_is_said_in_passing_takes_nobodys_place() {
     shop.put("~/ops", passing).await.unwrap();
     let history = shop
         .engine
-        .history(&shop.ada, "~/ops", fact.facets.slot.as_deref().unwrap())
+        .slot_history(&shop.ada, "~/ops", fact.facets.slot.as_deref().unwrap())
         .await
         .unwrap();
     assert_eq!(

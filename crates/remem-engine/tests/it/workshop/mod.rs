@@ -20,10 +20,10 @@ use remem_core::{
 };
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::FixedClock;
-use remem_engine::recall::ListRequest;
-use remem_engine::registry::{Mode, PASSES};
+use remem_engine::read::ListRequest;
+use remem_engine::registry::{PASSES, PassMode};
 use remem_engine::worlds::NewRule;
-use remem_engine::{Caller, Engine, EngineError, HostKey, Parts};
+use remem_engine::{Caller, Engine, EngineError, EngineParts, HostKey};
 use remem_store::{RetentionState, Store, StoreError};
 use remem_testkit::{NOON, TestEnv};
 use serde_json::json;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 const RULE: &str = "Every change to a published rule needs a second reviewer who did not write it, and is announced a week before it takes effect.";
 
-struct Shop {
+struct WorkshopTest {
     engine: Arc<Engine>,
     store: Arc<dyn Store>,
     clock: Arc<FixedClock>,
@@ -39,24 +39,24 @@ struct Shop {
     bob: Caller,
 }
 
-impl Shop {
-    async fn open() -> Shop {
-        Shop::with(Profiles::default()).await
+impl WorkshopTest {
+    async fn open() -> WorkshopTest {
+        WorkshopTest::with(Profiles::default()).await
     }
 
-    async fn with(profiles: Profiles) -> Shop {
+    async fn with(profiles: Profiles) -> WorkshopTest {
         let env = TestEnv::new().await;
-        let parts = Parts::new(
+        let parts = EngineParts::new(
             env.store.clone(),
             env.directory.clone(),
             env.clock.clone(),
             env.ids.clone(),
             HostKey::new([3; 32]),
         );
-        let engine = Arc::new(Engine::new(Parts { profiles, ..parts }));
+        let engine = Arc::new(Engine::new(EngineParts { profiles, ..parts }));
         let ada = caller(&engine, "t", "ada").await;
         let bob = caller(&engine, "t", "bob").await;
-        Shop {
+        WorkshopTest {
             engine,
             store: env.store,
             clock: env.clock,
@@ -116,7 +116,7 @@ impl Shop {
     async fn pass(&self, name: &str) -> u64 {
         let pass = PASSES.iter().find(|pass| pass.name == name).unwrap();
         self.engine
-            .run_pass(pass, self.ada.tenant(), Mode::Apply)
+            .run_pass(pass, self.ada.tenant(), PassMode::Apply)
             .await
             .unwrap()
             .changed
@@ -125,7 +125,7 @@ impl Shop {
     async fn retained(&self, state: RetentionState) -> u64 {
         let counts = self
             .store
-            .retention(self.ada.tenant(), &Actor::Host, None)
+            .retention_counts(self.ada.tenant(), &Actor::Host, None)
             .await
             .unwrap();
         counts
@@ -167,8 +167,8 @@ async fn caller(engine: &Engine, tenant: &str, user: &str) -> Caller {
 fn said(text: &str) -> Draft {
     Draft {
         content: text.into(),
-        untyped: true,
-        untiered: true,
+        typology_is_default: true,
+        tier_is_default: true,
         ..Draft::default()
     }
 }
@@ -224,7 +224,7 @@ fn rejected(error: EngineError) -> Rejection {
 
 /// A week of episodes: three threads in which the same tools follow each other, and a preference
 /// that is stated once.
-async fn a_week(shop: &Shop) {
+async fn a_week(shop: &WorkshopTest) {
     for (n, thread) in ["mon", "tue", "wed"].iter().enumerate() {
         shop.at(n as i64 * DAY_MS);
         for (k, (speaker, tool, text)) in [

@@ -1,16 +1,16 @@
 //! Personal data and copies of other systems are not stored, and what came from a source is erased
 //! with it.
 
-use super::{Shop, by, rejected, said};
+use super::{WorkshopTest, by, rejected, said};
 use remem_core::{Draft, Rejection, Trust};
 
 #[tokio::test]
 async fn d10_a_workshop_mirrors_nothing() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     let trace = r#"{"traceId":"4bf92f3577b34da6","spanId":"00f067aa0ba902b7","name":"scan","startTimeUnixNano":"1"}"#;
     assert!(matches!(
         rejected(shop.put("~/ops", said(trace)).await.unwrap_err()),
-        Rejection::Mirrors { .. }
+        Rejection::CopiedData { .. }
     ));
     let note = shop
         .tell("The customer wrote from ada.lovelace@example.com about the invoice.")
@@ -58,10 +58,10 @@ async fn d10_a_workshop_mirrors_nothing() {
 
 #[tokio::test]
 async fn what_came_from_a_source_goes_with_it() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     let source = shop
         .engine
-        .subject(shop.ada.tenant(), "source:https://example.com/page")
+        .subject_digest(shop.ada.tenant(), "source:https://example.com/page")
         .unwrap();
     let mut draft = by(
         Trust::Untrusted,

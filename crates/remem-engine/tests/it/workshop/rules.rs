@@ -1,12 +1,12 @@
 //! Rules of a world: no entry restates one.
 
-use super::{RULE, Shop, by, in_world, rejected};
+use super::{RULE, WorkshopTest, by, in_world, rejected};
 use remem_core::{Draft, Rejection, Tier, Trust, Typology};
-use remem_engine::sessions::State;
+use remem_engine::sessions::SessionState;
 
 #[tokio::test]
 async fn d04_no_statement_restates_a_rule_of_its_world() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     shop.rule("w1").await;
     for tier in [Tier::Session, Tier::Persistent] {
         let copy = in_world(Typology::Semantic, tier, "w1", &RULE.to_uppercase());
@@ -35,7 +35,11 @@ async fn d04_no_statement_restates_a_rule_of_its_world() {
     )
     .await
     .unwrap();
-    let hit = shop.engine.check_rule(&shop.ada, "w1", RULE).await.unwrap();
+    let hit = shop
+        .engine
+        .find_restated_rule(&shop.ada, "w1", RULE)
+        .await
+        .unwrap();
     assert_eq!(
         hit.map(|rule| rule.as_str().to_owned()).as_deref(),
         Some("r1"),
@@ -61,7 +65,7 @@ async fn d04_no_statement_restates_a_rule_of_its_world() {
 /// nevertheless.
 #[tokio::test]
 async fn a_promoted_rule_is_no_claim() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     let claim = by(
         Trust::Operator,
         in_world(Typology::Semantic, Tier::Session, "w1", RULE),
@@ -71,7 +75,7 @@ async fn a_promoted_rule_is_no_claim() {
     let closed = shop.engine.close_session(&shop.ada, "~/ops").await.unwrap();
     assert_eq!(
         (closed.state, closed.promoted, closed.ended),
-        (State::Closed, 0, 1)
+        (SessionState::Closed, 0, 1)
     );
     assert!(shop.list("~/ops").await.is_empty());
 }

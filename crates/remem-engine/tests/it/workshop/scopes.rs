@@ -1,14 +1,14 @@
 //! Who can see which workshop memory: one store for all agents, with tenants and users separated.
 
-use super::{RULE, Shop, caller, said, turn};
+use super::{RULE, WorkshopTest, caller, said, turn};
 use remem_engine::EngineError;
-use remem_engine::recall::ListRequest;
+use remem_engine::read::ListRequest;
 use remem_engine::search::SearchRequest;
 use remem_store::RetentionState;
 
 #[tokio::test]
 async fn d01_one_place_keeps_every_agents_memory() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     shop.tell("Nadia's role is release manager.").await;
     shop.put("shared", said("The office is closed on Monday."))
         .await
@@ -32,7 +32,7 @@ async fn d01_one_place_keeps_every_agents_memory() {
 
 #[tokio::test]
 async fn d05_nobody_reads_across_contexts() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     shop.tell("Nadia's role is release manager.").await;
     shop.rule("w1").await;
     let elsewhere = caller(&shop.engine, "other", "ada").await;
@@ -62,14 +62,14 @@ async fn d05_nobody_reads_across_contexts() {
     );
     assert_eq!(
         shop.engine
-            .check_rule(&elsewhere, "w1", RULE)
+            .find_restated_rule(&elsewhere, "w1", RULE)
             .await
             .unwrap(),
         None
     );
     assert!(
         shop.engine
-            .retention(&elsewhere, None)
+            .count_retention(&elsewhere, None)
             .await
             .unwrap()
             .is_empty()
@@ -78,7 +78,7 @@ async fn d05_nobody_reads_across_contexts() {
 
 #[tokio::test]
 async fn d06_an_operator_sees_their_own_and_what_is_shared() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     let own = shop.tell("Nadia's role is release manager.").await;
     shop.put("shared", said("The office is closed on Monday."))
         .await
@@ -107,14 +107,14 @@ async fn d06_an_operator_sees_their_own_and_what_is_shared() {
         );
         assert!(
             engine
-                .history(bob, name, "nadia|role")
+                .slot_history(bob, name, "nadia|role")
                 .await
                 .unwrap()
                 .is_empty()
         );
-        assert!(engine.sessions(bob, name).await.unwrap().is_empty());
+        assert!(engine.list_sessions(bob, name).await.unwrap().is_empty());
         assert!(matches!(
-            engine.audit(bob, name, own.id.as_str()).await,
+            engine.audit_entry(bob, name, own.id.as_str()).await,
             Err(EngineError::NotFound(_))
         ));
         assert!(matches!(

@@ -3,9 +3,9 @@
 //! without a failure.
 
 use remem_core::{Draft, Facets, InteractionId, Tier, Trust, Typology};
-use remem_engine::recall::ListRequest;
-use remem_engine::registry::{Mode, PASSES};
-use remem_engine::sessions::{Session, State};
+use remem_engine::read::ListRequest;
+use remem_engine::registry::{PASSES, PassMode};
+use remem_engine::sessions::{SessionInfo, SessionState};
 use remem_testkit::{TestEnv, TestHost};
 use serde_json::json;
 
@@ -64,10 +64,10 @@ async fn turn(
     host.put_draft(MEMORY, draft).await
 }
 
-type Told = (Vec<(String, String)>, (u64, u64, u64), usize);
+type ClosingOutcome = (Vec<(String, String)>, (u64, u64, u64), usize);
 
 /// The live entries, the counts in the session's record, and the number of its closing events.
-async fn end(host: &TestHost) -> Told {
+async fn end(host: &TestHost) -> ClosingOutcome {
     let listed = host
         .engine
         .list(&host.caller, MEMORY, ListRequest::default())
@@ -79,13 +79,17 @@ async fn end(host: &TestHost) -> Told {
         .map(|entry| (entry.id.as_str().to_owned(), entry.content))
         .collect();
     left.sort_unstable();
-    let sessions: Vec<Session> = host.engine.sessions(&host.caller, MEMORY).await.unwrap();
+    let sessions: Vec<SessionInfo> = host
+        .engine
+        .list_sessions(&host.caller, MEMORY)
+        .await
+        .unwrap();
     assert_eq!(
         sessions
             .iter()
             .map(|session| session.state)
             .collect::<Vec<_>>(),
-        [State::Closed]
+        [SessionState::Closed]
     );
     let session = &sessions[0];
     (
@@ -98,7 +102,7 @@ async fn end(host: &TestHost) -> Told {
 async fn pass(host: &TestHost) -> Result<(), remem_engine::EngineError> {
     let pass = PASSES.iter().find(|pass| pass.name == "sessions").unwrap();
     host.engine
-        .run_pass(pass, host.tenant(), Mode::Apply)
+        .run_pass(pass, host.tenant(), PassMode::Apply)
         .await
         .map(|_| ())
 }
@@ -129,14 +133,20 @@ async fn wherever_a_process_dies_a_session_ends_once() {
             let died = env.faults.has_crashed();
             env.faults.restart();
             if closed.is_err()
-                && host.engine.sessions(&host.caller, MEMORY).await.unwrap()[0].state == State::Open
+                && host
+                    .engine
+                    .list_sessions(&host.caller, MEMORY)
+                    .await
+                    .unwrap()[0]
+                    .state
+                    == SessionState::Open
             {
                 host.engine
                     .close_session(&host.caller, MEMORY)
                     .await
                     .unwrap(); // it never began
             }
-            env.pass_leases();
+            env.expire_leases();
             pass(&env.host().await).await.unwrap();
             assert_eq!(end(&host).await, expected, "call {call}, late {late}");
             if !died {
@@ -192,9 +202,9 @@ async fn inv_57_what_comes_too_late_opens_the_next_session() {
         })
     });
     turn(&host, "late", "operator", None, "One more thing.").await;
-    let states: Vec<State> = host
+    let states: Vec<SessionState> = host
         .engine
-        .sessions(&host.caller, MEMORY)
+        .list_sessions(&host.caller, MEMORY)
         .await
         .unwrap()
         .iter()
@@ -202,7 +212,7 @@ async fn inv_57_what_comes_too_late_opens_the_next_session() {
         .collect();
     assert_eq!(
         states,
-        [State::Open, State::Closed],
+        [SessionState::Open, SessionState::Closed],
         "nothing hangs on what is over"
     );
 }

@@ -1,25 +1,25 @@
 //! Sessions and threads: transient entries end with their session, and a closed session stays
 //! closed.
 
-use super::{Shop, a_week, procedural, turn};
+use super::{WorkshopTest, a_week, procedural, turn};
 use remem_core::profile::DAY_MS;
 use remem_core::{MemoryRef, Scope, SessionId, Tier, Timestamp};
-use remem_engine::sessions::{Session, State};
+use remem_engine::sessions::{SessionInfo, SessionState};
 use remem_store::{Filter, Page, ReadAt, RetentionState};
 
-async fn open_session(shop: &Shop) -> Session {
+async fn open_session(shop: &WorkshopTest) -> SessionInfo {
     shop.engine
-        .sessions(&shop.ada, "~/ops")
+        .list_sessions(&shop.ada, "~/ops")
         .await
         .unwrap()
         .into_iter()
-        .find(|session| session.state == State::Open)
+        .find(|session| session.state == SessionState::Open)
         .unwrap()
 }
 
 #[tokio::test]
 async fn d09_transient_memory_ends_with_its_session() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     a_week(&shop).await;
     let first = open_session(&shop).await;
     let linked = shop
@@ -53,14 +53,14 @@ async fn d09_transient_memory_ends_with_its_session() {
     assert_ne!(second.session_id, first.session_id, "inv_51");
     assert_eq!(shop.pass("sessions").await, 1);
     assert_eq!(shop.pass("sessions").await, 0);
-    let sessions = shop.engine.sessions(&shop.ada, "~/ops").await.unwrap();
+    let sessions = shop.engine.list_sessions(&shop.ada, "~/ops").await.unwrap();
     let closed = sessions
         .iter()
         .find(|session| session.session_id == first.session_id)
         .unwrap();
     assert_eq!(
         (closed.state, closed.ended, closed.kept),
-        (State::Closed, 13, 1)
+        (SessionState::Closed, 13, 1)
     );
     let entries = shop.list("~/ops").await;
     let transient: Vec<&str> = entries
@@ -80,18 +80,18 @@ async fn d09_transient_memory_ends_with_its_session() {
     assert_eq!(shop.pass("sessions").await, 1);
     assert!(
         shop.engine
-            .sessions(&shop.ada, "~/ops")
+            .list_sessions(&shop.ada, "~/ops")
             .await
             .unwrap()
             .iter()
-            .all(|session| session.state == State::Closed),
+            .all(|session| session.state == SessionState::Closed),
         "inv_50"
     );
 }
 
 #[tokio::test]
 async fn inv_57_a_closed_session_accepts_no_writes_and_two_closers_close_it_once() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     a_week(&shop).await;
     let session = open_session(&shop).await;
     let id = SessionId::parse(&session.session_id).unwrap();
@@ -141,7 +141,7 @@ async fn inv_57_a_closed_session_accepts_no_writes_and_two_closers_close_it_once
         put.facets.session.as_ref().map(|id| id.as_str()) != Some(session.session_id.as_str()),
         "it came before the end, or after"
     );
-    let sessions = shop.engine.sessions(&shop.ada, "~/ops").await.unwrap();
+    let sessions = shop.engine.list_sessions(&shop.ada, "~/ops").await.unwrap();
     assert_eq!(
         sessions
             .iter()
@@ -153,14 +153,14 @@ async fn inv_57_a_closed_session_accepts_no_writes_and_two_closers_close_it_once
 
 #[tokio::test]
 async fn a_chat_thread_leaves_what_was_said_and_which_tools_were_called() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     a_week(&shop).await;
     let done = shop
         .engine
         .close_interaction(&shop.ada, "~/ops", "wed")
         .await
         .unwrap();
-    assert_eq!((done.promoted, done.ended, done.kept), (2, 5, 0));
+    assert_eq!((done.promoted, done.ended, done.retained), (2, 5, 0));
     let again = shop
         .engine
         .close_interaction(&shop.ada, "~/ops", "wed")

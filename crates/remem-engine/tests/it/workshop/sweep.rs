@@ -1,6 +1,6 @@
 //! Texts of statements that ceased to be true are erased when their own memory's profile says so.
 
-use super::{Shop, said};
+use super::{WorkshopTest, said};
 use remem_core::profile::DAY_MS;
 use remem_core::{Draft, Facets, Profile, Profiles, Typology};
 use remem_testkit::NOON;
@@ -14,8 +14,8 @@ fn ended(text: &str, days: i64) -> Draft {
     };
     Draft {
         typology: Typology::Semantic,
-        untyped: false,
-        untiered: false,
+        typology_is_default: false,
+        tier_is_default: false,
         facets,
         ..said(text)
     }
@@ -25,10 +25,12 @@ fn ended(text: &str, days: i64) -> Draft {
 async fn a_long_retention_does_not_keep_texts_of_a_short_one() {
     let short = Profile {
         name: "short".to_owned(),
-        strip_after_ms: 30 * DAY_MS,
+        history_retention_ms: 30 * DAY_MS,
         ..Profile::general()
     };
-    let shop = Shop::with(Profiles::declare(vec![("short".to_owned(), short)]).unwrap()).await;
+    let shop =
+        WorkshopTest::with(Profiles::with_patterns(vec![("short".to_owned(), short)]).unwrap())
+            .await;
     let many: Vec<Draft> = (0..600)
         .map(|n| ended(&format!("Statement number {n}."), 100))
         .collect();

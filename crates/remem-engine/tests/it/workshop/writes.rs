@@ -1,10 +1,10 @@
 //! Writes into a workshop memory can be repeated.
 
-use super::{Shop, said};
+use super::{WorkshopTest, said};
 
 #[tokio::test]
 async fn a_repeated_put_answers_like_the_first_time() {
-    let shop = Shop::open().await;
+    let shop = WorkshopTest::open().await;
     let put = |key: &'static str| {
         shop.engine.put(
             &shop.ada,
@@ -16,7 +16,7 @@ async fn a_repeated_put_answers_like_the_first_time() {
     let first = put("k").await.unwrap();
     let second = put("k").await.unwrap();
     assert!(second.replayed);
-    let ids = |stored: &remem_engine::write::Stored| {
+    let ids = |stored: &remem_engine::write::PutResult| {
         stored
             .entries
             .iter()

@@ -1,15 +1,15 @@
 //! Which values the fields of requests and answers take: the words of closed sets, the bounds of
 //! numbers and of texts. The engine holds requests to them; this tells callers.
 
-use super::is_of;
+use super::is_of_type;
 use remem_core::admission::SLOT_CHARS_MAX;
-use remem_core::commitment::State as CommitmentState;
-use remem_core::proposal::{Kind, State as ProposalState};
+use remem_core::commitment::CommitmentState;
+use remem_core::proposal::{ProposalKind, ProposalState};
 use remem_core::redact::FLOOR_CHARS;
 use remem_core::subject::SUBJECT_CHARS_MAX;
 use remem_core::webhook::SECRET_CHARS;
 use remem_core::{Permission, Policy, RunStatus, ShapePolicy};
-use remem_engine::commitments::Arm;
+use remem_engine::commitments::ArmMode;
 use remem_engine::context::BUDGET_MAX;
 use remem_engine::jobs::{JobState, Trigger};
 use remem_engine::keys::LABEL_CHARS_MAX;
@@ -79,11 +79,11 @@ fn limit(schema: &mut Value, place: (&str, &str), policy: &Policy) {
         choose(schema, &words);
     }
     if let Some((least, most)) = characters(place, policy) {
-        let texts = match is_of(schema, "array") {
+        let texts = match is_of_type(schema, "array") {
             true => &mut schema["items"],
             false => schema,
         };
-        if is_of(texts, "string") {
+        if is_of_type(texts, "string") {
             texts["minLength"] = json!(least);
             texts["maxLength"] = json!(most);
         }
@@ -92,11 +92,11 @@ fn limit(schema: &mut Value, place: (&str, &str), policy: &Policy) {
 
 /// Sets the words that a text, or each text of a list, can be.
 fn choose(schema: &mut Value, words: &[&str]) {
-    if is_of(schema, "array") {
+    if is_of_type(schema, "array") {
         return choose(&mut schema["items"], words);
     }
     let mut values: Vec<Value> = words.iter().map(|word| json!(word)).collect();
-    if is_of(schema, "null") {
+    if is_of_type(schema, "null") {
         values.push(Value::Null);
     }
     schema["enum"] = Value::Array(values);
@@ -104,7 +104,7 @@ fn choose(schema: &mut Value, words: &[&str]) {
 
 /// Sets the least and the greatest number: those of the field's type, or the documented limit.
 fn bound_number(schema: &mut Value, place: (&str, &str)) {
-    if !is_of(schema, "integer") {
+    if !is_of_type(schema, "integer") {
         return;
     }
     let (least, most) = match place {
@@ -127,14 +127,16 @@ fn words(place: (&str, &str)) -> Option<Vec<&'static str>> {
             CommitmentState::ALL.map(CommitmentState::as_str).to_vec()
         }
         ("CommitmentDoc", "condition") => vec!["time", "predicate"],
-        ("CommitmentRulesPut" | "CommitmentRulesDoc", "arm") => Arm::ALL.map(Arm::as_str).to_vec(),
+        ("CommitmentRulesPut" | "CommitmentRulesDoc", "arm") => {
+            ArmMode::ALL.map(ArmMode::as_str).to_vec()
+        }
         ("list_jobs" | "JobDoc", "state") => JobState::ALL.map(JobState::as_str).to_vec(),
         ("JobDoc", "trigger") => Trigger::ALL.map(Trigger::as_str).to_vec(),
         ("list_proposals" | "Proposal", "state") => {
             ProposalState::ALL.map(ProposalState::as_str).to_vec()
         }
         ("list_proposals" | "Proposal" | "ProposalSubmit", "kind") => {
-            Kind::ALL.map(Kind::as_str).to_vec()
+            ProposalKind::ALL.map(ProposalKind::as_str).to_vec()
         }
         ("ProposalOverride", "reason") => OVERRIDE_REASONS.to_vec(),
         ("list_entries", "rank") => vec!["recency", "relevance"],

@@ -9,8 +9,8 @@ use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
 use remem_core::{Admission, Batch, Policy, Precondition, RecordKind, Redactor, TenantId};
-use remem_engine::ports::{Ids, PostError};
-use remem_engine::registry::{self, Mode};
+use remem_engine::ports::{Ids, WebhookError};
+use remem_engine::registry::{self, PassMode};
 use remem_testkit::server::MEMORY;
 use remem_testkit::{NOON, TestResponse, TestServer, wait_until};
 use serde_json::{Value, json};
@@ -410,7 +410,7 @@ async fn pass(host: &TestServer, name: &str) {
         .run_pass(
             registry::find(name).unwrap(),
             &TenantId::parse("a").unwrap(),
-            Mode::Apply,
+            PassMode::Apply,
         )
         .await
         .unwrap();
@@ -580,11 +580,11 @@ async fn keep(host: &TestServer, key: &str, body: Value) {
     let body = Admission {
         policy: &policy,
         redactor: &redactor,
-        scan: 0,
+        redaction_fingerprint: 0,
         now: NOON,
     }
-    .record(body.as_object().unwrap().clone());
-    let batch = Batch::new(TenantId::parse("a").unwrap(), NOON).set(
+    .redact_record(body.as_object().unwrap().clone());
+    let batch = Batch::new(TenantId::parse("a").unwrap(), NOON).set_record(
         RecordKind::ModelCall,
         key.to_owned(),
         Precondition::Absent,
@@ -668,7 +668,7 @@ fn align(a: &TestServer, b: &TestServer) {
     let number = |host: &TestServer| {
         host.env
             .ids
-            .holder()
+            .unique_name()
             .rsplit('_')
             .next()
             .unwrap()
@@ -918,10 +918,10 @@ async fn twins() -> (TestServer, TestServer, Names) {
     let (alone, _) = prepared().await;
     align(&crowded, &alone);
     let mut names = fill(&crowded, "ada", CANARY).await;
-    crowded.post.take();
-    crowded.post.answer(
+    crowded.post.take_requests();
+    crowded.post.set_answers(
         &address("ada"),
-        [Some(Ok(500)), Some(Err(PostError::Timeout))],
+        [Some(Ok(500)), Some(Err(WebhookError::Timeout))],
     );
     names.insert("webhook", hook);
     for host in [&crowded, &alone] {
@@ -1070,7 +1070,7 @@ async fn inv_10_bob_hears_of_nothing_that_is_adas_own() {
 #[tokio::test]
 async fn inv_14_tools_and_webhooks_keep_users_apart() {
     let (crowded, alone, names) = twins().await;
-    let posted = crowded.post.take();
+    let posted = crowded.post.take_requests();
     let of = |user: &str| -> Vec<String> {
         let own = posted.iter().filter(|one| one.url == address(user));
         own.map(|one| String::from_utf8_lossy(&one.body).into_owned())
@@ -1172,7 +1172,10 @@ async fn forgetting_reaches_everybodys_memories_and_names_none_of_a_users_own() 
         "{report}"
     );
     assert!(
-        remem_engine::forget::verify(kept.as_object().unwrap(), &crowded.engine.report_key()),
+        remem_engine::forget::verify_report(
+            kept.as_object().unwrap(),
+            &crowded.engine.report_public_key()
+        ),
         "it holds as it is kept"
     );
     let gone = crowded

@@ -6,23 +6,23 @@
 //! reader sees. It holds row ids and numbers, no text. It decides nothing: the rows that it
 //! proposes are read from the database again, under the conditions of every read.
 
-mod best;
+mod ranked;
 mod vectors;
 mod words;
 
-pub(super) use best::Best;
+pub(super) use ranked::RankedRows;
 use remem_core::sabotage;
 use remem_core::{Embedding, ModelId, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashSet;
-pub(super) use vectors::Vectors;
-pub(super) use words::{Matches, Words};
+pub(super) use vectors::VectorIndex;
+pub(super) use words::{WordIndex, WordMatches};
 
 /// The search index of one memory.
 #[derive(Default)]
-pub(super) struct Index {
-    words: Words,
-    vectors: Vec<Vectors>,
+pub(super) struct MemoryIndex {
+    words: WordIndex,
+    vectors: Vec<VectorIndex>,
     /// The last row of `entry` that is indexed.
     last_row: i64,
     /// The last row of `unindexed` that is taken into account.
@@ -31,17 +31,17 @@ pub(super) struct Index {
 
 /// The memory that an index belongs to.
 #[derive(Clone, Copy)]
-pub(super) struct Memory<'a> {
+pub(super) struct MemoryKey<'a> {
     pub tenant: &'a TenantId,
     pub scope: i64,
 }
 
-impl Index {
+impl MemoryIndex {
     /// Whether the database has changes that the index does not include yet.
     pub fn is_behind(
         &self,
         db: &Connection,
-        memory: Memory<'_>,
+        memory: MemoryKey<'_>,
         model: Option<ModelId>,
     ) -> rusqlite::Result<bool> {
         let rows = "SELECT 1 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id > ?3";
@@ -59,7 +59,9 @@ impl Index {
             return Ok(true);
         }
         let Some(model) = model else { return Ok(false) };
-        let last = self.vectors_of(model).map_or(0, |vectors| vectors.last);
+        let last = self
+            .vectors_of(model)
+            .map_or(0, |vectors| vectors.last_number);
         let vectors =
             "SELECT 1 FROM vector WHERE tenant_id = ?1 AND scope_id = ?2 AND model = ?3 AND n > ?4";
         db.prepare_cached(vectors)?.exists(params![
@@ -74,10 +76,10 @@ impl Index {
     pub fn catch_up(
         &mut self,
         db: &Connection,
-        memory: Memory<'_>,
+        memory: MemoryKey<'_>,
         model: Option<ModelId>,
     ) -> rusqlite::Result<()> {
-        self.unlearn(db, memory)?;
+        self.remove_changed(db, memory)?;
         let mut query = db.prepare_cached(
             "SELECT row_id, content FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id > ?3 AND erased_at IS NULL
              ORDER BY row_id",
@@ -88,13 +90,13 @@ impl Index {
             self.words.add(self.last_row, row.get_ref(1)?.as_str()?);
         }
         if let Some(model) = model {
-            self.learn_vectors(db, memory, model)?;
+            self.load_vectors(db, memory, model)?;
         }
         Ok(())
     }
 
     /// Removes rows that were erased or changed since. A changed text is indexed again at once.
-    fn unlearn(&mut self, db: &Connection, memory: Memory<'_>) -> rusqlite::Result<()> {
+    fn remove_changed(&mut self, db: &Connection, memory: MemoryKey<'_>) -> rusqlite::Result<()> {
         // Old rows of `unindexed` are deleted: an index that missed some of them is rebuilt.
         let first: Option<i64> = db
             .query_row("SELECT min(n) FROM unindexed", [], |row| row.get(0))
@@ -105,7 +107,7 @@ impl Index {
             first.is_some_and(|first| first > self.last_change + 1),
             false
         ) {
-            *self = Index::default();
+            *self = MemoryIndex::default();
         }
         let newest: i64 = db.query_row("SELECT coalesce(max(n), 0) FROM unindexed", [], |row| {
             row.get(0)
@@ -143,10 +145,10 @@ impl Index {
     }
 
     /// Reads the vectors of a model that were added since.
-    fn learn_vectors(
+    fn load_vectors(
         &mut self,
         db: &Connection,
-        memory: Memory<'_>,
+        memory: MemoryKey<'_>,
         model: ModelId,
     ) -> rusqlite::Result<()> {
         let at = match self
@@ -156,7 +158,7 @@ impl Index {
         {
             Some(at) => at,
             None => {
-                self.vectors.push(Vectors::new(model));
+                self.vectors.push(VectorIndex::new(model));
                 self.vectors.len() - 1
             }
         };
@@ -168,7 +170,7 @@ impl Index {
             memory.tenant.as_str(),
             memory.scope,
             model.0,
-            vectors.last
+            vectors.last_number
         ])?;
         while let Some(row) = rows.next()? {
             vectors.add(row.get(0)?, row.get(1)?, row.get_ref(2)?.as_blob()?);
@@ -177,41 +179,41 @@ impl Index {
     }
 
     /// The entries that hold these words, best first.
-    pub fn by_words(&self, terms: &[String], only: Option<&HashSet<i64>>) -> Matches {
+    pub fn search_words(&self, terms: &[String], only: Option<&HashSet<i64>>) -> WordMatches {
         self.words.matches(terms, only)
     }
 
     /// The scores of a row: by the words of the query, and by spelling corrections.
-    pub fn score(&self, matches: &Matches, row: i64) -> (f64, f64) {
+    pub fn score(&self, matches: &WordMatches, row: i64) -> (f64, f64) {
         self.words.score(matches, row)
     }
 
     /// The rows whose vectors are nearest, best first.
-    pub fn by_direction(
+    pub fn search_vectors(
         &self,
         db: &Connection,
         model: ModelId,
         direction: &Embedding,
         depth: usize,
         only: Option<&HashSet<i64>>,
-    ) -> rusqlite::Result<Best> {
+    ) -> rusqlite::Result<RankedRows> {
         match self.vectors_of(model) {
             Some(vectors) => vectors.nearest(db, direction, depth, only),
-            None => Ok(Best::default()),
+            None => Ok(RankedRows::default()),
         }
     }
 
-    fn vectors_of(&self, model: ModelId) -> Option<&Vectors> {
+    fn vectors_of(&self, model: ModelId) -> Option<&VectorIndex> {
         self.vectors.iter().find(|vectors| vectors.model == model)
     }
 
     /// Drops the vectors of models other than these.
-    pub fn discard(&mut self, keep: &[ModelId]) {
+    pub fn discard_vectors(&mut self, keep: &[ModelId]) {
         self.vectors.retain(|vectors| keep.contains(&vectors.model));
     }
 
     /// The approximate size in bytes.
     pub fn bytes(&self) -> usize {
-        self.words.bytes() + self.vectors.iter().map(Vectors::bytes).sum::<usize>()
+        self.words.bytes() + self.vectors.iter().map(VectorIndex::bytes).sum::<usize>()
     }
 }

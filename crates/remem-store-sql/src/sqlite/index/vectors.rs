@@ -6,7 +6,7 @@
 //! (`docs/recall.md` has the figures), needs an eighth of the memory, is built as fast as it is
 //! read, and a removed entry is gone from it at once; a graph of neighbours has none of that.
 
-use super::Best;
+use super::RankedRows;
 use remem_core::embedding::{cosine_of, dot};
 use remem_core::sabotage;
 use remem_core::{Embedding, ModelId};
@@ -18,28 +18,28 @@ use std::collections::{HashMap, HashSet};
 const EXACT_MAX: usize = 100_000;
 /// The number of rows, nearest by signs, that are compared by their whole vectors: this many for
 /// each wanted row, and at least so many.
-const AGAIN: usize = 4;
-const AGAIN_MIN: usize = 600;
+const RESCORED_PER_WANTED: usize = 4;
+const RESCORED_MIN: usize = 600;
 /// From this many vectors on the comparison of signs is divided among threads, up to so many.
-const SHARED_MIN: usize = 200_000;
+const PARALLEL_MIN: usize = 200_000;
 const THREADS_MAX: usize = 4;
 /// The distance of a removed vector: larger than any other.
-const FAR: u16 = u16::MAX;
+const REMOVED_DISTANCE: u16 = u16::MAX;
 /// The row id at the position of a removed entry.
-const GONE: i64 = i64::MIN;
+const REMOVED: i64 = i64::MIN;
 /// Cosines are turned into whole numbers of this many parts.
-const PARTS: f64 = 1e9;
+const COSINE_SCALE: f64 = 1e9;
 
 /// The vectors of one model.
-pub(crate) struct Vectors {
+pub(crate) struct VectorIndex {
     pub model: ModelId,
     /// The number of the last row of `vector` that is included.
-    pub last: i64,
+    pub last_number: i64,
     dimensions: usize,
     rows: Vec<i64>,
     numbers: Vec<i64>,
-    squares: Vec<i32>,
-    places: HashMap<i64, u32>,
+    square_norms: Vec<i32>,
+    positions: HashMap<i64, u32>,
     signs: Vec<u8>,
     /// The whole vectors; empty above `EXACT_MAX`.
     components: Vec<i8>,
@@ -47,16 +47,16 @@ pub(crate) struct Vectors {
     exact_max: usize,
 }
 
-impl Vectors {
-    pub fn new(model: ModelId) -> Vectors {
-        Vectors {
+impl VectorIndex {
+    pub fn new(model: ModelId) -> VectorIndex {
+        VectorIndex {
             model,
-            last: 0,
+            last_number: 0,
             dimensions: 0,
             rows: Vec::new(),
             numbers: Vec::new(),
-            squares: Vec::new(),
-            places: HashMap::new(),
+            square_norms: Vec::new(),
+            positions: HashMap::new(),
             signs: Vec::new(),
             components: Vec::new(),
             is_exact: true,
@@ -66,7 +66,7 @@ impl Vectors {
 
     /// Adds the vector of a row; `number` is its key in the table `vector`.
     pub fn add(&mut self, number: i64, row: i64, bytes: &[u8]) {
-        self.last = number;
+        self.last_number = number;
         let Some(vector) = Embedding::from_bytes(bytes) else {
             return;
         };
@@ -83,8 +83,8 @@ impl Vectors {
         let components = vector.components();
         self.rows.push(row);
         self.numbers.push(number);
-        self.squares.push(dot(components, components));
-        self.places.insert(row, position);
+        self.square_norms.push(dot(components, components));
+        self.positions.insert(row, position);
         self.signs.extend(signs(components));
         if self.is_exact {
             self.components.extend_from_slice(components);
@@ -97,11 +97,11 @@ impl Vectors {
 
     /// Removes the vector of a row whose text is erased or changed.
     pub fn remove(&mut self, row: i64) {
-        let Some(position) = self.places.remove(&row) else {
+        let Some(position) = self.positions.remove(&row) else {
             return;
         };
         let position = position as usize;
-        self.rows[position] = GONE;
+        self.rows[position] = REMOVED;
         // Zeroed, since a vector reveals nearly as much as its text.
         let width = self.dimensions.div_ceil(8);
         sabotage!(
@@ -121,28 +121,28 @@ impl Vectors {
         direction: &Embedding,
         depth: usize,
         only: Option<&HashSet<i64>>,
-    ) -> rusqlite::Result<Best> {
+    ) -> rusqlite::Result<RankedRows> {
         if direction.components().len() != self.dimensions {
-            return Ok(Best::default());
+            return Ok(RankedRows::default());
         }
         let only = only.map(|only| {
             let mut places: Vec<u32> = only
                 .iter()
-                .filter_map(|row| self.places.get(row))
+                .filter_map(|row| self.positions.get(row))
                 .copied()
                 .collect();
             places.sort_unstable();
             places
         });
         if self.is_exact {
-            Ok(self.exactly(direction, only.as_deref()))
+            Ok(self.score_exactly(direction, only.as_deref()))
         } else {
-            self.by_signs(db, direction, depth, only.as_deref())
+            self.score_by_signs(db, direction, depth, only.as_deref())
         }
     }
 
     /// Scores rows by comparing whole vectors.
-    fn exactly(&self, direction: &Embedding, only: Option<&[u32]>) -> Best {
+    fn score_exactly(&self, direction: &Embedding, only: Option<&[u32]>) -> RankedRows {
         let looked_for = direction.components();
         let square = dot(looked_for, looked_for);
         let score = |position: usize| {
@@ -151,7 +151,7 @@ impl Vectors {
             let product =
                 <i8 as SpatialSimilarity>::dot(looked_for, components).unwrap_or(0.0) as i32;
             (
-                parts(cosine_of(product, square, self.squares[position])),
+                scaled_cosine(cosine_of(product, square, self.square_norms[position])),
                 self.rows[position],
             )
         };
@@ -161,37 +161,37 @@ impl Vectors {
                 .map(|position| score(*position as usize))
                 .collect(),
             None => (0..self.rows.len())
-                .filter(|position| self.rows[*position] != GONE)
+                .filter(|position| self.rows[*position] != REMOVED)
                 .map(score)
                 .collect(),
         };
-        Best::of(scored)
+        RankedRows::new(scored)
     }
 
     /// Selects candidates by their signs and compares those by their whole vectors from the
     /// database.
-    fn by_signs(
+    fn score_by_signs(
         &self,
         db: &Connection,
         direction: &Embedding,
         depth: usize,
         only: Option<&[u32]>,
-    ) -> rusqlite::Result<Best> {
+    ) -> rusqlite::Result<RankedRows> {
         let looked_for: Vec<u8> = signs(direction.components()).collect();
-        let wanted = (depth * AGAIN).max(AGAIN_MIN);
+        let wanted = (depth * RESCORED_PER_WANTED).max(RESCORED_MIN);
         // In the order in which they are stored in the database.
         let near: Vec<u32> = match only {
             Some(places) => {
                 let apart: Vec<u16> = places
                     .iter()
-                    .map(|position| self.apart(*position as usize, &looked_for))
+                    .map(|position| self.sign_distance(*position as usize, &looked_for))
                     .collect();
                 closest(&apart, wanted)
                     .into_iter()
                     .map(|at| places[at as usize])
                     .collect()
             }
-            None => closest(&self.all_apart(&looked_for, self.threads()), wanted),
+            None => closest(&self.sign_distances(&looked_for, self.threads()), wanted),
         };
         let mut query = db.prepare_cached("SELECT bytes FROM vector WHERE n = ?1")?;
         let mut scored = Vec::with_capacity(near.len());
@@ -200,19 +200,22 @@ impl Vectors {
             let mut rows = query.query(params![self.numbers[position]])?;
             let Some(row) = rows.next()? else { continue };
             if let Some(vector) = Embedding::from_bytes(row.get_ref(0)?.as_blob()?) {
-                scored.push((parts(direction.cosine(&vector)), self.rows[position]));
+                scored.push((
+                    scaled_cosine(direction.cosine(&vector)),
+                    self.rows[position],
+                ));
             }
         }
-        Ok(Best::of(scored))
+        Ok(RankedRows::new(scored))
     }
 
     /// The number of components whose signs differ; `REMOVED_DISTANCE` if the entry was removed.
-    fn apart(&self, position: usize, looked_for: &[u8]) -> u16 {
+    fn sign_distance(&self, position: usize, looked_for: &[u8]) -> u16 {
         let own = &self.signs[position * looked_for.len()..(position + 1) * looked_for.len()];
-        if self.rows[position] == GONE {
-            FAR
+        if self.rows[position] == REMOVED {
+            REMOVED_DISTANCE
         } else {
-            u8::hamming(own, looked_for).map_or(FAR, |apart| apart as u16)
+            u8::hamming(own, looked_for).map_or(REMOVED_DISTANCE, |apart| apart as u16)
         }
     }
 
@@ -220,7 +223,7 @@ impl Vectors {
     /// counts.
     fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        if self.rows.len() < SHARED_MIN {
+        if self.rows.len() < PARALLEL_MIN {
             1
         } else {
             cores().min(THREADS_MAX)
@@ -228,16 +231,16 @@ impl Vectors {
     }
 
     /// The distances of all positions, computed by so many threads.
-    fn all_apart(&self, looked_for: &[u8], threads: usize) -> Vec<u16> {
+    fn sign_distances(&self, looked_for: &[u8], threads: usize) -> Vec<u16> {
         let share = self.rows.len().div_ceil(threads).max(1);
-        let mut apart = vec![FAR; self.rows.len()];
+        let mut apart = vec![REMOVED_DISTANCE; self.rows.len()];
         std::thread::scope(|scope| {
             let mut shares = apart.chunks_mut(share).enumerate();
             let own = shares.next();
             let fill = |(number, part): (usize, &mut [u16])| {
                 part.iter_mut()
                     .zip(number * share..)
-                    .for_each(|(apart, place)| *apart = self.apart(place, looked_for));
+                    .for_each(|(apart, place)| *apart = self.sign_distance(place, looked_for));
             };
             for other in shares {
                 scope.spawn(move || fill(other));
@@ -250,14 +253,14 @@ impl Vectors {
     /// The approximate size in bytes.
     pub fn bytes(&self) -> usize {
         self.rows.capacity() * 20
-            + self.places.capacity() * 16
+            + self.positions.capacity() * 16
             + self.signs.capacity()
             + self.components.capacity()
     }
 }
 
-fn parts(cosine: f64) -> i64 {
-    (cosine * PARTS).round() as i64
+fn scaled_cosine(cosine: f64) -> i64 {
+    (cosine * COSINE_SCALE).round() as i64
 }
 
 /// One bit for each component, set where it is positive.
@@ -280,12 +283,15 @@ fn closest(distances: &[u16], wanted: usize) -> Vec<u32> {
             distances
                 .iter()
                 .copied()
-                .filter(|distance| *distance != FAR)
+                .filter(|distance| *distance != REMOVED_DISTANCE)
                 .max()
                 .unwrap_or(0)
         ) + 1
     ];
-    for distance in distances.iter().filter(|distance| **distance != FAR) {
+    for distance in distances
+        .iter()
+        .filter(|distance| **distance != REMOVED_DISTANCE)
+    {
         counts[usize::from(*distance)] += 1;
     }
     let mut bound = 0u16;
@@ -299,7 +305,7 @@ fn closest(distances: &[u16], wanted: usize) -> Vec<u32> {
     }
     let mut positions = Vec::with_capacity(wanted.min(distances.len()));
     for (position, distance) in distances.iter().enumerate().rev() {
-        if *distance > bound || *distance == FAR {
+        if *distance > bound || *distance == REMOVED_DISTANCE {
             continue;
         }
         if *distance == bound {
@@ -338,12 +344,12 @@ mod tests {
         (0..count).map(|n| one(n, &mut seed)).collect()
     }
 
-    fn index_of(db: &Connection, exact_max: usize, directions: &[Embedding]) -> Vectors {
+    fn index_of(db: &Connection, exact_max: usize, directions: &[Embedding]) -> VectorIndex {
         db.execute_batch("CREATE TABLE vector (n INTEGER PRIMARY KEY, bytes BLOB)")
             .unwrap();
-        let mut vectors = Vectors {
+        let mut vectors = VectorIndex {
             exact_max,
-            ..Vectors::new(ModelId(1))
+            ..VectorIndex::new(ModelId(1))
         };
         for (n, direction) in directions.iter().enumerate() {
             let number = n as i64 + 1;
@@ -357,7 +363,7 @@ mod tests {
         vectors
     }
 
-    fn ten(vectors: &Vectors, db: &Connection, direction: &Embedding) -> Vec<i64> {
+    fn ten(vectors: &VectorIndex, db: &Connection, direction: &Embedding) -> Vec<i64> {
         vectors
             .nearest(db, direction, 10, None)
             .unwrap()
@@ -389,8 +395,8 @@ mod tests {
 
         #[test]
         fn the_closest_are_those_of_a_sorted_list(apart in proptest::collection::vec(0u16..9, 0..60), wanted in 0usize..70) {
-            let apart: Vec<u16> = apart.into_iter().map(|apart| if apart == 8 { FAR } else { apart }).collect();
-            let mut sorted: Vec<u32> = (0..apart.len() as u32).filter(|place| apart[*place as usize] != FAR).collect();
+            let apart: Vec<u16> = apart.into_iter().map(|apart| if apart == 8 { REMOVED_DISTANCE } else { apart }).collect();
+            let mut sorted: Vec<u32> = (0..apart.len() as u32).filter(|place| apart[*place as usize] != REMOVED_DISTANCE).collect();
             sorted.sort_by_key(|place| (apart[*place as usize], std::cmp::Reverse(*place)));
             sorted.truncate(wanted);
             sorted.sort_unstable();
@@ -408,11 +414,11 @@ mod tests {
             vectors.remove(80);
             assert!(!ten(&vectors, &db, &directions[7]).contains(&80));
             let looked_for: Vec<u8> = signs(directions[3].components()).collect();
-            let apart = vectors.all_apart(&looked_for, 1);
+            let apart = vectors.sign_distances(&looked_for, 1);
             assert!(
                 apart[3] == 0
-                    && apart[7] == FAR
-                    && (2..50).all(|threads| vectors.all_apart(&looked_for, threads) == apart)
+                    && apart[7] == REMOVED_DISTANCE
+                    && (2..50).all(|threads| vectors.sign_distances(&looked_for, threads) == apart)
             );
             assert!(vectors.signs[7 * 16..8 * 16].iter().all(|bits| *bits == 0));
             assert!(
@@ -427,7 +433,7 @@ mod tests {
                 [30]
             );
             vectors.add(99, 80, &directions[7].to_bytes());
-            assert!(vectors.places.contains_key(&80));
+            assert!(vectors.positions.contains_key(&80));
         }
     }
 }

@@ -1,164 +1,165 @@
 //! The words of a memory: for each word the entries that hold it.
 
-use super::Best;
+use super::RankedRows;
 use crate::{bm25, spelling, terms};
 use remem_core::sabotage;
 use std::collections::{HashMap, HashSet};
 
 /// The row id at the position of a removed entry.
-const GONE: i64 = i64::MIN;
+const REMOVED: i64 = i64::MIN;
 
 /// The index of the words of a memory.
 #[derive(Default)]
-pub(crate) struct Words {
-    postings: HashMap<i64, Posting>,
+pub(crate) struct WordIndex {
+    postings: HashMap<i64, PostingList>,
     /// The row id at each position, and its number of words.
     rows: Vec<i64>,
     lengths: Vec<u32>,
-    places: HashMap<i64, u32>,
+    positions: HashMap<i64, u32>,
     documents: u64,
-    words: u64,
-    gone: usize,
+    total_words: u64,
+    removed: usize,
 }
 
 /// The positions of the entries that hold a word, and its count in each.
 #[derive(Default)]
-struct Posting {
-    places: Vec<u32>,
+struct PostingList {
+    positions: Vec<u32>,
     times: Vec<u16>,
 }
 
 /// The result of a query for words.
 #[derive(Default)]
-pub(crate) struct Matches {
+pub(crate) struct WordMatches {
     /// The matching rows with their scores, in millionths.
-    pub best: Best,
+    pub best: RankedRows,
     /// The scores by position, for rows that were found by their vectors: by the words of the
     /// query, and by spelling corrections.
     scores: Vec<u32>,
-    meant: Vec<u32>,
+    correction_scores: Vec<u32>,
     /// The score that an entry approaches that holds every word many times.
     pub ceiling: f64,
 }
 
-impl Words {
+impl WordIndex {
     /// Adds the text of a row.
     pub fn add(&mut self, row: i64, text: &str) {
         let Ok(position) = u32::try_from(self.rows.len()) else {
             return;
         };
-        let words = terms::words(text);
+        let words = terms::count_words(text);
         let length = u32::try_from(words.total).unwrap_or(0);
         for (word, times) in words.counts {
             let posting = self.postings.entry(word).or_default();
-            posting.places.push(position);
+            posting.positions.push(position);
             posting.times.push(times.unsigned_abs());
         }
         self.rows.push(row);
         self.lengths.push(length);
-        self.places.insert(row, position);
+        self.positions.insert(row, position);
         self.documents += 1;
-        self.words += u64::from(length);
+        self.total_words += u64::from(length);
     }
 
     /// Removes a row whose text is erased or changed.
     pub fn remove(&mut self, row: i64) {
-        let Some(position) = self.places.remove(&row) else {
+        let Some(position) = self.positions.remove(&row) else {
             return;
         };
         let position = position as usize;
         sabotage!("what-is-gone-counts-in-the-statistics", self.documents -= 1);
-        self.words -= u64::from(self.lengths[position]);
-        self.rows[position] = GONE;
-        self.gone += 1;
+        self.total_words -= u64::from(self.lengths[position]);
+        self.rows[position] = REMOVED;
+        self.removed += 1;
     }
 
     /// Removes deleted positions from the lists, once there are enough of them to be worth a walk
     /// over all lists. Until then they count nowhere.
     pub fn sweep(&mut self) {
-        if self.gone * 32 <= self.rows.len() {
+        if self.removed * 32 <= self.rows.len() {
             return;
         }
         let mut moved = Vec::with_capacity(self.rows.len());
         let mut next_position = 0u32;
         for row in &self.rows {
             moved.push(next_position);
-            next_position += u32::from(*row != GONE);
+            next_position += u32::from(*row != REMOVED);
         }
         for posting in self.postings.values_mut() {
-            let is_current = |place: &u32| self.rows[*place as usize] != GONE;
-            let mut keep = posting.places.iter().map(is_current);
+            let is_current = |place: &u32| self.rows[*place as usize] != REMOVED;
+            let mut keep = posting.positions.iter().map(is_current);
             posting.times.retain(|_| keep.next().unwrap_or(false));
-            posting.places.retain(is_current);
+            posting.positions.retain(is_current);
             posting
-                .places
+                .positions
                 .iter_mut()
                 .for_each(|place| *place = moved[*place as usize]);
         }
         self.postings
-            .retain(|_, posting| !posting.places.is_empty());
-        let mut is_current = self.rows.iter().map(|row| *row != GONE);
+            .retain(|_, posting| !posting.positions.is_empty());
+        let mut is_current = self.rows.iter().map(|row| *row != REMOVED);
         self.lengths.retain(|_| is_current.next().unwrap_or(false));
-        self.rows.retain(|row| *row != GONE);
-        self.places
+        self.rows.retain(|row| *row != REMOVED);
+        self.positions
             .values_mut()
             .for_each(|place| *place = moved[*place as usize]);
-        self.gone = 0;
+        self.removed = 0;
     }
 
     /// The rows that hold one of these words, among `only` if that is given.
-    pub fn matches(&self, terms: &[String], only: Option<&HashSet<i64>>) -> Matches {
-        let query_words = terms::asked(terms);
-        let mut matches = Matches {
+    pub fn matches(&self, terms: &[String], only: Option<&HashSet<i64>>) -> WordMatches {
+        let query_words = terms::query_words(terms);
+        let mut matches = WordMatches {
             scores: vec![0; self.rows.len()],
-            ..Matches::default()
+            ..WordMatches::default()
         };
         let weights: Vec<f64> = query_words
             .iter()
-            .map(|word| self.count(word.word, &mut matches.scores, |parts| parts))
+            .map(|word| self.add_scores(word.digest, &mut matches.scores, |parts| parts))
             .collect();
-        matches.ceiling = bm25::best(weights.into_iter());
+        matches.ceiling = bm25::score_bound(weights.into_iter());
         let is_held = |word: i64| {
             self.postings
                 .get(&word)
-                .is_some_and(|posting| self.holding(posting) > 0)
+                .is_some_and(|posting| self.document_count(posting) > 0)
         };
-        let corrections = spelling::meant(&spelling::slips(&query_words, is_held), is_held);
+        let corrections =
+            spelling::corrections(&spelling::edits_of_unknown(&query_words, is_held), is_held);
         if !corrections.is_empty() {
-            matches.meant = vec![0; self.rows.len()];
+            matches.correction_scores = vec![0; self.rows.len()];
         }
         for (word, alike) in corrections {
-            self.count(word, &mut matches.meant, |parts| {
-                bm25::lessened(parts, alike as f64 / spelling::ALIKE)
+            self.add_scores(word, &mut matches.correction_scores, |parts| {
+                bm25::scaled(parts, alike as f64 / spelling::SIMILARITY_SCALE)
             });
         }
-        let wanted = |row: i64| row != GONE && only.is_none_or(|only| only.contains(&row));
+        let wanted = |row: i64| row != REMOVED && only.is_none_or(|only| only.contains(&row));
         let mut scored = Vec::new();
         for (position, exact) in matches.scores.iter().enumerate() {
             let score = i64::from(*exact)
                 + matches
-                    .meant
+                    .correction_scores
                     .get(position)
                     .map_or(0, |corrected| i64::from(*corrected));
             if score > 0 && wanted(self.rows[position]) {
                 scored.push((score, self.rows[position]));
             }
         }
-        matches.best = Best::of(scored);
+        matches.best = RankedRows::new(scored);
         matches
     }
 
     /// Adds the score of a word to each entry that holds it, and returns the weight of the word.
-    fn count(&self, word: i64, scores: &mut [u32], adjust: impl Fn(f64) -> f64) -> f64 {
+    fn add_scores(&self, word: i64, scores: &mut [u32], adjust: impl Fn(f64) -> f64) -> f64 {
         let posting = self.postings.get(&word);
-        let weight = bm25::weight(
+        let weight = bm25::idf(
             self.documents,
-            posting.map_or(0, |posting| self.holding(posting)),
+            posting.map_or(0, |posting| self.document_count(posting)),
         );
-        let mean = self.words.max(1) as f64 / self.documents.max(1) as f64;
+        let mean = self.total_words.max(1) as f64 / self.documents.max(1) as f64;
         for (position, times) in posting
             .iter()
-            .flat_map(|posting| posting.places.iter().zip(&posting.times))
+            .flat_map(|posting| posting.positions.iter().zip(&posting.times))
         {
             let position = *position as usize;
             let added = adjust(bm25::contribution(
@@ -173,24 +174,24 @@ impl Words {
     }
 
     /// The score of a row, in ones: by the words of the query, and by spelling corrections.
-    pub fn score(&self, matches: &Matches, row: i64) -> (f64, f64) {
-        let position = self.places.get(&row).map(|position| *position as usize);
+    pub fn score(&self, matches: &WordMatches, row: i64) -> (f64, f64) {
+        let position = self.positions.get(&row).map(|position| *position as usize);
         let of = |scores: &Vec<u32>| {
             position
                 .and_then(|position| scores.get(position))
-                .map_or(0.0, |score| f64::from(*score) / bm25::PARTS)
+                .map_or(0.0, |score| f64::from(*score) / bm25::PARTS_PER_ONE)
         };
-        (of(&matches.scores), of(&matches.meant))
+        (of(&matches.scores), of(&matches.correction_scores))
     }
 
-    fn holding(&self, posting: &Posting) -> u64 {
-        if self.gone == 0 {
-            return posting.places.len() as u64;
+    fn document_count(&self, posting: &PostingList) -> u64 {
+        if self.removed == 0 {
+            return posting.positions.len() as u64;
         }
         posting
-            .places
+            .positions
             .iter()
-            .filter(|place| self.rows[**place as usize] != GONE)
+            .filter(|place| self.rows[**place as usize] != REMOVED)
             .count() as u64
     }
 
@@ -199,13 +200,13 @@ impl Words {
         let postings: usize = self
             .postings
             .values()
-            .map(|posting| posting.places.capacity() * 4 + posting.times.capacity() * 2)
+            .map(|posting| posting.positions.capacity() * 4 + posting.times.capacity() * 2)
             .sum();
         postings
             + self.postings.capacity() * 64
             + self.rows.capacity() * 8
             + self.lengths.capacity() * 4
-            + self.places.capacity() * 16
+            + self.positions.capacity() * 16
     }
 }
 
@@ -221,12 +222,15 @@ mod tests {
         "falcon", "river", "invoice", "paid", "falcons", "zürich", "falcno", "rivers", "invoise",
     ];
 
-    fn answer(words: &Words, terms: &[String]) -> (Vec<(i64, i64)>, u64) {
+    fn answer(words: &WordIndex, terms: &[String]) -> (Vec<(i64, i64)>, u64) {
         let mut matches = words.matches(terms, None);
         let found = matches.best.next(1_000).to_vec();
         for (score, row) in &found {
             let (asked, meant) = words.score(&matches, *row);
-            assert_eq!(((asked + meant) * bm25::PARTS).round() as i64, *score);
+            assert_eq!(
+                ((asked + meant) * bm25::PARTS_PER_ONE).round() as i64,
+                *score
+            );
         }
         (found, matches.ceiling.to_bits())
     }
@@ -241,7 +245,7 @@ mod tests {
             steps in prop::collection::vec((0i64..12, prop::collection::vec(0usize..6, 0..8)), 1..60),
             asked in prop::collection::vec(0usize..9, 1..4),
         ) {
-            let mut followed = Words::default();
+            let mut followed = WordIndex::default();
             let mut texts = BTreeMap::new();
             for (row, picked) in steps {
                 let text: Vec<&str> = picked.iter().map(|n| VOCABULARY[*n]).collect();
@@ -253,7 +257,7 @@ mod tests {
                 }
                 followed.sweep();
             }
-            let mut anew = Words::default();
+            let mut anew = WordIndex::default();
             texts.iter().for_each(|(row, text)| anew.add(*row, text));
             let terms: Vec<String> = asked.iter().map(|n| ASKED[*n].to_owned()).collect();
             prop_assert_eq!(answer(&followed, &terms), answer(&anew, &terms));

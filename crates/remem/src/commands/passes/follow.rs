@@ -1,13 +1,13 @@
 //! Starts a job and watches it: on a server by polling its progress, on a store that this process
 //! opened by also running it.
 
-use crate::cli::Global;
-use crate::commands::remote;
+use crate::cli::GlobalArgs;
+use crate::commands::remote_api;
 use crate::{config, host, output};
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
-use remem_engine::registry::{self, Mode};
-use remem_server::{Door, EngineDoor};
+use remem_engine::registry::{self, PassMode};
+use remem_server::{LocalApi, MemoryApi};
 use remem_wire::pass::{JobDoc, PassRan, PassRun};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,22 +17,22 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The memory API for a command, and the engine behind it if that is in this process: then no other
 /// process may be running its jobs.
-pub struct Opened {
-    pub api: Arc<dyn Door>,
-    local: Option<EngineDoor>,
+pub struct OpenedApi {
+    pub api: Arc<dyn MemoryApi>,
+    local: Option<LocalApi>,
 }
 
-impl Opened {
-    pub async fn open(global: &Global) -> anyhow::Result<Opened> {
+impl OpenedApi {
+    pub async fn open(global: &GlobalArgs) -> anyhow::Result<OpenedApi> {
         let config = config::load(global, None)?;
         if !global.local {
-            return Ok(Opened {
-                api: remote(global, &config).await?,
+            return Ok(OpenedApi {
+                api: remote_api(global, &config).await?,
                 local: None,
             });
         }
-        let local = host::local_door(&config, global.local_tenant()).await?;
-        Ok(Opened {
+        let local = host::local_api(&config, global.local_tenant()).await?;
+        Ok(OpenedApi {
             api: Arc::new(local.clone()),
             local: Some(local),
         })
@@ -40,9 +40,9 @@ impl Opened {
 }
 
 /// Starts a job and, if `wait` is true, waits for its end.
-pub async fn start(
-    global: &Global,
-    opened: &Opened,
+pub async fn start_job(
+    global: &GlobalArgs,
+    opened: &OpenedApi,
     name: &str,
     run: PassRun,
     wait: bool,
@@ -58,7 +58,10 @@ pub async fn start(
         return Ok(());
     }
     let ended = AtomicBool::new(false);
-    let (job, ()) = tokio::join!(watch(opened, *job, &ended), run_jobs(opened, name, &ended));
+    let (job, ()) = tokio::join!(
+        watch_job(opened, *job, &ended),
+        run_jobs(opened, name, &ended)
+    );
     let job = job?;
     if global.json {
         output::json(&job)?;
@@ -84,14 +87,14 @@ pub async fn start(
 
 /// Runs the queued jobs of a pass until the watched one has ended, on an engine in this process. An
 /// activation is never cancelled in the middle, because its lease would stay taken.
-async fn run_jobs(opened: &Opened, name: &str, ended: &AtomicBool) {
+async fn run_jobs(opened: &OpenedApi, name: &str, ended: &AtomicBool) {
     let (Some(local), Some(pass)) = (&opened.local, registry::find(name)) else {
         return;
     };
     while !ended.load(Ordering::SeqCst) {
         if let Err(error) = local
             .engine
-            .run_pass(pass, local.caller.tenant(), Mode::Apply)
+            .run_pass(pass, local.caller.tenant(), PassMode::Apply)
             .await
         {
             tracing::debug!(pass = name, %error, "not now");
@@ -102,7 +105,11 @@ async fn run_jobs(opened: &Opened, name: &str, ended: &AtomicBool) {
 
 /// Shows the progress of a job until it has ended. Ctrl-C cancels the job, a second one stops
 /// watching.
-async fn watch(opened: &Opened, mut job: JobDoc, ended: &AtomicBool) -> anyhow::Result<JobDoc> {
+async fn watch_job(
+    opened: &OpenedApi,
+    mut job: JobDoc,
+    ended: &AtomicBool,
+) -> anyhow::Result<JobDoc> {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} [{bar:30}] {pos}/{len}") {
         bar.set_style(style);

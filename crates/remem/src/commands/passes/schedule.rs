@@ -1,16 +1,16 @@
 //! `remem pass schedule`: shows schedules, sets one or removes one.
 
-use super::options;
-use crate::cli::{Duration, Global, PassSchedule};
+use super::parse_options;
+use crate::cli::{Duration, GlobalArgs, PassScheduleArgs};
 use crate::output;
-use remem_server::Door;
+use remem_server::MemoryApi;
 use remem_wire::pass::{ScheduleDoc, ScheduleList, SchedulePut, ScheduleQuery};
 use std::sync::Arc;
 
 pub async fn run(
-    global: &Global,
-    api: &Arc<dyn Door>,
-    command: &PassSchedule,
+    global: &GlobalArgs,
+    api: &Arc<dyn MemoryApi>,
+    command: &PassScheduleArgs,
 ) -> anyhow::Result<()> {
     let Some(name) = &command.name else {
         return show(global, api.schedules().await?);
@@ -35,7 +35,7 @@ pub async fn run(
             every,
             cron,
             zone,
-            options: options(&command.options)?,
+            options: parse_options(&command.options)?,
             enabled: None,
         };
         api.put_schedule(name, query, put).await?
@@ -51,7 +51,7 @@ pub async fn run(
     )
 }
 
-fn show(global: &Global, list: ScheduleList) -> anyhow::Result<()> {
+fn show(global: &GlobalArgs, list: ScheduleList) -> anyhow::Result<()> {
     if global.json {
         return output::json(&list);
     }

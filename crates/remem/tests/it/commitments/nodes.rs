@@ -5,8 +5,8 @@
 //! `REMEM_TEST_CASES` makes it larger, with as many more kills; the lag is printed, and not judged.
 
 use crate::common::client::{BASE, finish};
-use crate::common::{Client, Server, place, remem, run};
-use remem_testkit::{Random, cases};
+use crate::common::{Client, ServerProcess, place, remem, run};
+use remem_testkit::{SeededRandom, cases};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ fn now_ms() -> u64 {
 struct Nodes {
     folder: TempDir,
     database: String,
-    servers: Vec<Server>,
+    servers: Vec<ServerProcess>,
 }
 
 /// Counts of the kills and pauses of nodes.
@@ -67,8 +67,8 @@ impl Nodes {
         nodes
     }
 
-    fn another(&self, number: usize) -> Server {
-        Server::start_with(
+    fn another(&self, number: usize) -> ServerProcess {
+        ServerProcess::start_with(
             &self.folder.path().join(number.to_string()),
             &["--database", &self.database],
             &[],
@@ -83,7 +83,7 @@ impl Nodes {
     }
 
     /// Kills or pauses one node: each has the lease of the pass for a third of the time.
-    fn strike(&mut self, random: &mut Random, faults: &mut FaultCounts) {
+    fn strike(&mut self, random: &mut SeededRandom, faults: &mut FaultCounts) {
         let number = random.below(NODES as u64) as usize;
         match random.below(8) {
             0..=1 => {
@@ -138,7 +138,7 @@ async fn prepare(client: &Client) {
 
 /// Writes texts that promise something at instants that lie close together.
 async fn promise(nodes: &Nodes, count: usize) {
-    let clients: Vec<Client> = nodes.servers.iter().map(Server::client).collect();
+    let clients: Vec<Client> = nodes.servers.iter().map(ServerProcess::client).collect();
     // Writing takes about this long; the test does not depend on it.
     let first = now_ms() + AHEAD_MS + 8 * count as u64;
     let mut tasks = tokio::task::JoinSet::new();
@@ -229,7 +229,7 @@ fn check(events: &[Value], count: usize) {
 async fn each_fires_once_while_nodes_are_killed_and_paused() {
     let mut nodes = Nodes::start();
     let count = count();
-    let mut random = Random::fresh();
+    let mut random = SeededRandom::fresh();
     let mut faults = FaultCounts::default();
     prepare(&nodes.servers[0].client()).await;
     promise(&nodes, count).await;

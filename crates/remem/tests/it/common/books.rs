@@ -1,8 +1,8 @@
 //! Clients that write, and books that compare the answers they received with what the host returns.
 
 use super::Client;
-use super::client::{Answer, finish};
-use remem_testkit::Random;
+use super::client::{HttpAnswer, finish};
+use remem_testkit::SeededRandom;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -13,7 +13,7 @@ pub const MEMORIES: [&str; 3] = ["crash/one", "crash/two", "crash/three"];
 
 /// One write as its client remembers it.
 #[derive(Clone)]
-pub struct Write {
+pub struct WriteRecord {
     pub memory: &'static str,
     /// The texts, each used only once in the whole test.
     pub texts: Vec<String>,
@@ -31,7 +31,7 @@ pub struct WriteAck {
 }
 
 /// One delete as its client remembers it.
-pub struct Deletion {
+pub struct DeleteRecord {
     pub memory: &'static str,
     pub id: String,
     pub acknowledged: bool,
@@ -39,28 +39,28 @@ pub struct Deletion {
 
 /// The writes and deletes of one client between two kills.
 #[derive(Default)]
-pub struct Diary {
-    pub writes: Vec<Write>,
-    pub deletions: Vec<Deletion>,
+pub struct WriterLog {
+    pub writes: Vec<WriteRecord>,
+    pub deletions: Vec<DeleteRecord>,
 }
 
 /// A client: it outlives the servers.
 pub struct Writer {
     pub number: usize,
     pub count: usize,
-    pub random: Random,
+    pub random: SeededRandom,
     /// Entries it knows to be stored, and may delete.
     pub known: Vec<(&'static str, String)>,
     /// Keyed writes to send again after the restart: without an answer, or (sometimes) with one,
     /// which must be repeated.
-    pub again: Vec<Write>,
-    pub flying: Arc<AtomicUsize>,
+    pub again: Vec<WriteRecord>,
+    pub in_flight: Arc<AtomicUsize>,
 }
 
 impl Writer {
     /// Writes until the server dies.
-    pub async fn write_until_the_end(&mut self, client: Client) -> Diary {
-        let mut diary = Diary::default();
+    pub async fn write_until_the_end(&mut self, client: Client) -> WriterLog {
+        let mut diary = WriterLog::default();
         for write in std::mem::take(&mut self.again) {
             if !self.put(&client, write, &mut diary).await {
                 return diary;
@@ -84,7 +84,7 @@ impl Writer {
         client: &Client,
         entries: usize,
         keyed: bool,
-        diary: &mut Diary,
+        diary: &mut WriterLog,
     ) -> bool {
         let texts: Vec<String> = (0..entries)
             .map(|n| format!("text {}-{}-{n}", self.number, self.count))
@@ -94,7 +94,7 @@ impl Writer {
         let memory = MEMORIES[self.random.below(3) as usize];
         self.put(
             client,
-            Write {
+            WriteRecord {
                 memory,
                 texts,
                 key,
@@ -106,7 +106,12 @@ impl Writer {
     }
 
     /// Sends a write, records its outcome, and returns whether the server is still alive.
-    pub async fn put(&mut self, client: &Client, mut write: Write, diary: &mut Diary) -> bool {
+    pub async fn put(
+        &mut self,
+        client: &Client,
+        mut write: WriteRecord,
+        diary: &mut WriterLog,
+    ) -> bool {
         let bodies: Vec<Value> = write
             .texts
             .iter()
@@ -123,14 +128,14 @@ impl Writer {
         if let Some(key) = &write.key {
             request = request.header("idempotency-key", key);
         }
-        self.flying.fetch_add(1, Ordering::SeqCst);
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
         let answer = finish(request).await;
-        self.flying.fetch_sub(1, Ordering::SeqCst);
+        self.in_flight.fetch_sub(1, Ordering::SeqCst);
         let Some(answer) = answered(answer) else {
             // The client keeps the write to send it again; the books keep a copy.
             self.again
                 .extend(write.key.is_some().then(|| write.clone()));
-            diary.writes.push(Write {
+            diary.writes.push(WriteRecord {
                 answer: None,
                 ..write
             });
@@ -158,25 +163,25 @@ impl Writer {
         true
     }
 
-    pub async fn delete(&mut self, client: &Client, diary: &mut Diary) -> bool {
+    pub async fn delete(&mut self, client: &Client, diary: &mut WriterLog) -> bool {
         if self.known.is_empty() {
             return true;
         }
         let chosen = self.random.below(self.known.len() as u64) as usize;
         let (memory, id) = self.known.swap_remove(chosen);
-        self.flying.fetch_add(1, Ordering::SeqCst);
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
         let answer = finish(client.request(
             Method::DELETE,
             &Client::memory(memory, &format!("entries/{id}")),
         ))
         .await;
-        self.flying.fetch_sub(1, Ordering::SeqCst);
+        self.in_flight.fetch_sub(1, Ordering::SeqCst);
         let answer = answered(answer);
         let acknowledged = answer.is_some();
         if let Some(answer) = answer {
             answer.is(204);
         }
-        diary.deletions.push(Deletion {
+        diary.deletions.push(DeleteRecord {
             memory,
             id,
             acknowledged,
@@ -187,11 +192,11 @@ impl Writer {
 
 /// Returns an answer that settles the outcome: an error of the host, like a broken connection, does
 /// not say whether the request was carried out.
-fn answered<E>(answer: Result<Answer, E>) -> Option<Answer> {
+fn answered<E>(answer: Result<HttpAnswer, E>) -> Option<HttpAnswer> {
     answer.ok().filter(|answer| answer.status < 500)
 }
 
-pub fn acknowledgement(answer: &Answer) -> WriteAck {
+pub fn acknowledgement(answer: &HttpAnswer) -> WriteAck {
     let body = answer.json();
     let entries = body["entries"]
         .as_array()
@@ -214,13 +219,13 @@ pub fn text(value: &Value) -> String {
 /// Everything that is known: the answers that clients received, and the state that the host has
 /// shown.
 #[derive(Default)]
-pub struct Books {
+pub struct Ledger {
     /// Acknowledged entries: id to memory, text and revision.
     pub acknowledged_entries: HashMap<String, (&'static str, String, String)>,
     /// The id of the entry that holds a text: the same one for ever.
     pub entry_of: HashMap<String, String>,
     /// Writes whose answer never came, by their first text.
-    pub unanswered: HashMap<String, Write>,
+    pub unanswered: HashMap<String, WriteRecord>,
     pub asked_to_delete: HashMap<String, bool>,
     /// From the event feed: id to memory and revision.
     pub written: HashMap<String, (String, String)>,
@@ -232,12 +237,12 @@ pub struct Books {
     pub replays: usize,
 }
 
-impl Books {
+impl Ledger {
     /// Takes over the records of a client. Called before the host is read again.
-    pub fn enter(&mut self, diary: &Diary) {
+    pub fn add_log(&mut self, diary: &WriterLog) {
         for write in &diary.writes {
             match &write.answer {
-                Some(ack) => self.enter_answer(write, ack),
+                Some(ack) => self.add_acknowledged(write, ack),
                 None if self.was_acknowledged(write) => {}
                 None => drop(
                     self.unanswered
@@ -252,13 +257,13 @@ impl Books {
         }
     }
 
-    pub fn was_acknowledged(&self, write: &Write) -> bool {
+    pub fn was_acknowledged(&self, write: &WriteRecord) -> bool {
         self.entry_of
             .get(&write.texts[0])
             .is_some_and(|id| self.acknowledged_entries.contains_key(id))
     }
 
-    pub fn enter_answer(&mut self, write: &Write, ack: &WriteAck) {
+    pub fn add_acknowledged(&mut self, write: &WriteRecord, ack: &WriteAck) {
         assert_eq!(ack.ids.len(), write.texts.len());
         self.acknowledged += 1;
         self.replays += usize::from(ack.replayed);
@@ -338,7 +343,7 @@ impl Books {
     }
 
     /// Checks, after a restart, everything that is new since the one before.
-    pub async fn check_news(&mut self, client: &Client, diaries: &[Diary]) {
+    pub async fn check_news(&mut self, client: &Client, diaries: &[WriterLog]) {
         let mut fresh = self.read_events(client).await;
         for memory in MEMORIES {
             for entry in self.new_entries(client, memory).await {
@@ -389,7 +394,7 @@ impl Books {
 
     /// Checks that an acknowledged write is stored as it was acknowledged, and that one without an
     /// answer is stored as a whole or not at all.
-    pub fn check_write(&self, write: &Write) {
+    pub fn check_write(&self, write: &WriteRecord) {
         if let Some(ack) = &write.answer {
             for id in &ack.ids {
                 let event = self
@@ -417,7 +422,7 @@ impl Books {
     }
 
     /// An acknowledged delete stays done; one without an answer happened as a whole or not at all.
-    pub async fn check_deletion(&self, client: &Client, deletion: &Deletion) {
+    pub async fn check_deletion(&self, client: &Client, deletion: &DeleteRecord) {
         let gone = self.deleted.contains(&deletion.id);
         assert!(
             gone || !deletion.acknowledged,

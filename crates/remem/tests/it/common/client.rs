@@ -18,16 +18,16 @@ pub struct Client {
 
 /// An answer that was read to its end.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpAnswer {
     pub status: u16,
     pub headers: reqwest::header::HeaderMap,
     pub text: String,
 }
 
-impl Answer {
+impl HttpAnswer {
     /// Fails the test unless the answer has this status.
     #[track_caller]
-    pub fn is(self, status: u16) -> Answer {
+    pub fn is(self, status: u16) -> HttpAnswer {
         assert_eq!(self.status, status, "{}", self.text);
         self
     }
@@ -110,19 +110,19 @@ impl Client {
         format!("{BASE}/memory/{}/{rest}", encode(name))
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> HttpAnswer {
         finish(self.request(Method::GET, path))
             .await
             .expect("the server answers")
     }
 
-    pub async fn delete(&self, path: &str) -> Answer {
+    pub async fn delete(&self, path: &str) -> HttpAnswer {
         finish(self.request(Method::DELETE, path))
             .await
             .expect("the server answers")
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub async fn post(&self, path: &str, body: &Value) -> HttpAnswer {
         finish(self.request(Method::POST, path).json(body))
             .await
             .expect("the server answers")
@@ -191,7 +191,7 @@ impl Client {
     }
 
     /// Opens the event stream after an event.
-    pub async fn stream(&self, last_event_id: u64) -> Stream {
+    pub async fn stream(&self, last_event_id: u64) -> EventStream {
         let request = self
             .request(Method::GET, &format!("{BASE}/events"))
             .header("accept", "text/event-stream");
@@ -202,7 +202,7 @@ impl Client {
             .await
             .expect("the stream opens");
         assert_eq!(response.status(), 200);
-        Stream {
+        EventStream {
             response,
             buffer: Vec::new(),
             raw: Vec::new(),
@@ -211,11 +211,11 @@ impl Client {
 }
 
 /// Sends a request and reads the whole answer.
-pub async fn finish(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
+pub async fn finish(request: reqwest::RequestBuilder) -> reqwest::Result<HttpAnswer> {
     let response = request.send().await?;
     let status = response.status().as_u16();
     let headers = response.headers().clone();
-    Ok(Answer {
+    Ok(HttpAnswer {
         status,
         headers,
         text: response.text().await?,
@@ -237,7 +237,7 @@ pub fn encode(text: &str) -> String {
 }
 
 /// An open event stream.
-pub struct Stream {
+pub struct EventStream {
     response: Response,
     buffer: Vec<u8>,
     /// Every byte that was received.
@@ -246,21 +246,21 @@ pub struct Stream {
 
 /// One frame of a stream.
 #[derive(Debug)]
-pub struct Frame {
+pub struct StreamFrame {
     pub id: u64,
     pub event: String,
     pub data: Value,
 }
 
-impl Stream {
+impl EventStream {
     /// The next frame; `None` once the stream has ended. Fails if nothing comes within `limit`.
-    pub async fn next(&mut self, limit: Duration) -> Option<Frame> {
+    pub async fn next(&mut self, limit: Duration) -> Option<StreamFrame> {
         tokio::time::timeout(limit, self.pull())
             .await
             .unwrap_or_else(|_| panic!("no frame and no end within {limit:?}"))
     }
 
-    async fn pull(&mut self) -> Option<Frame> {
+    async fn pull(&mut self) -> Option<StreamFrame> {
         loop {
             if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
                 let frame: Vec<u8> = self.buffer.drain(..end + 2).collect();
@@ -278,14 +278,14 @@ impl Stream {
 }
 
 /// A comment that only keeps the connection alive is no frame.
-fn parse(text: &str) -> Option<Frame> {
+fn parse(text: &str) -> Option<StreamFrame> {
     let field = |name: &str| {
         text.lines()
             .find_map(|line| line.strip_prefix(name))
             .map(str::trim)
     };
     let data = serde_json::from_str(field("data:")?).expect("a frame carries JSON");
-    Some(Frame {
+    Some(StreamFrame {
         id: field("id:")?.parse().expect("an id is a number"),
         event: field("event:")?.to_owned(),
         data,

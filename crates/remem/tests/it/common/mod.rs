@@ -42,7 +42,7 @@ pub fn remem() -> Command {
 }
 
 /// A running server; killed when dropped.
-pub struct Server {
+pub struct ServerProcess {
     child: Child,
     pub url: String,
     /// From the start of the process to its greeting.
@@ -50,16 +50,20 @@ pub struct Server {
     output: Arc<Mutex<Vec<u8>>>,
 }
 
-impl Server {
+impl ServerProcess {
     /// On a data directory, with nothing special.
-    pub fn start(dir: &Path) -> Server {
-        Server::start_with(dir, &[], &[])
+    pub fn start(dir: &Path) -> ServerProcess {
+        ServerProcess::start_with(dir, &[], &[])
     }
 
     /// With further arguments of `serve` and environment variables.
-    pub fn start_with(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Server {
+    pub fn start_with(
+        dir: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> ServerProcess {
         let begun = Instant::now();
-        let mut server = Server::spawn(dir, arguments, environment);
+        let mut server = ServerProcess::spawn(dir, arguments, environment);
         let lines = server.listen_to_output();
         let greeting = loop {
             match lines.recv_timeout(deadline()) {
@@ -75,7 +79,7 @@ impl Server {
     }
 
     /// Starts the process and waits for nothing.
-    pub fn spawn(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Server {
+    pub fn spawn(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> ServerProcess {
         let mut command = remem_on(dir);
         command
             .arg("serve")
@@ -95,7 +99,7 @@ impl Server {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let child = command.spawn().expect("the server starts");
-        Server {
+        ServerProcess {
             child,
             url: String::new(),
             greeted_after: Duration::ZERO,
@@ -181,7 +185,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let status = self.child.try_wait();
@@ -200,16 +204,16 @@ impl Drop for Server {
 
 /// The exit status and output of a command.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandOutput {
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Ran {
+impl CommandOutput {
     /// Requires an exit code.
     #[track_caller]
-    pub fn exits(self, code: i32) -> Ran {
+    pub fn exits(self, code: i32) -> CommandOutput {
         assert_eq!(
             self.code, code,
             "stdout: {}\nstderr: {}",
@@ -235,12 +239,12 @@ impl Ran {
 }
 
 /// Runs a command to its end with nothing to read.
-pub fn run(command: &mut Command) -> Ran {
+pub fn run(command: &mut Command) -> CommandOutput {
     run_with_input(command, "")
 }
 
 /// Runs a command to its end with this standard input.
-pub fn run_with_input(command: &mut Command, input: &str) -> Ran {
+pub fn run_with_input(command: &mut Command, input: &str) -> CommandOutput {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -253,7 +257,7 @@ pub fn run_with_input(command: &mut Command, input: &str) -> Ran {
     let feeder = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
     let output = child.wait_with_output().expect("the command ends");
     feeder.join().unwrap();
-    Ran {
+    CommandOutput {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -261,6 +265,6 @@ pub fn run_with_input(command: &mut Command, input: &str) -> Ran {
 }
 
 /// `remem --data-dir DIR ARGUMENTS`.
-pub fn run_on(dir: &Path, arguments: &[&str]) -> Ran {
+pub fn run_on(dir: &Path, arguments: &[&str]) -> CommandOutput {
     run(remem_on(dir).args(arguments))
 }

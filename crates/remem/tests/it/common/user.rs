@@ -1,6 +1,6 @@
 //! A user at the command line.
 
-use super::{KEY, Ran, remem_on, run};
+use super::{CommandOutput, KEY, remem_on, run};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -27,7 +27,7 @@ impl User<'_> {
         command
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Ran {
+    pub fn run(&self, arguments: &[&str]) -> CommandOutput {
         run(&mut self.command(arguments))
     }
 

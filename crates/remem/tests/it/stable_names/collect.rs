@@ -3,7 +3,7 @@
 //! next to what raises them.
 
 use super::document;
-use crate::common::{Server, place, remem, run, run_with_input};
+use crate::common::{ServerProcess, place, remem, run, run_with_input};
 use remem_core::event::EventKind;
 use remem_core::record::RecordKind;
 use rusqlite::Connection;
@@ -33,7 +33,7 @@ pub fn has_postgres() -> bool {
 /// Returns all names, by class.
 pub async fn today() -> NamesByClass {
     let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::start(folder.path());
+    let mut server = ServerProcess::start(folder.path());
     let client = server.client();
     client.put("m", &json!({"content": "a text"})).await;
     let api = client.get("/v1/openapi.json").await.is(200).json();

@@ -17,13 +17,13 @@ use remem_testkit::{NOON, TestEnv, TestHost, cases};
 use serde_json::{Value, json};
 use std::pin::Pin;
 
-type Doing<'a> = Pin<Box<dyn Future<Output = Result<(), EngineError>> + 'a>>;
+type CaseFuture<'a> = Pin<Box<dyn Future<Output = Result<(), EngineError>> + 'a>>;
 
 /// An operation that has its effect once, and may be repeated by the next process.
-struct Case {
+struct CrashCase {
     name: &'static str,
-    prepare: fn(&TestHost) -> Doing<'_>,
-    act: fn(&TestHost) -> Doing<'_>,
+    prepare: fn(&TestHost) -> CaseFuture<'_>,
+    act: fn(&TestHost) -> CaseFuture<'_>,
     fires: usize,
     runs: usize,
     /// Calls of the store that the operation makes at least: a case that does nothing proves
@@ -31,8 +31,8 @@ struct Case {
     deaths: u64,
 }
 
-const CASES: [Case; 6] = [
-    Case {
+const CASES: [CrashCase; 6] = [
+    CrashCase {
         name: "infer",
         prepare: |host| Box::pin(promises(host)),
         act: |host| Box::pin(pass(host, "infer")),
@@ -40,7 +40,7 @@ const CASES: [Case; 6] = [
         runs: 0,
         deaths: 12,
     },
-    Case {
+    CrashCase {
         name: "fire",
         prepare: |host| Box::pin(timed(host, false)),
         act: |host| Box::pin(pass(host, "fire")),
@@ -48,7 +48,7 @@ const CASES: [Case; 6] = [
         runs: 0,
         deaths: 12,
     },
-    Case {
+    CrashCase {
         name: "fire with runs",
         prepare: |host| Box::pin(timed(host, true)),
         act: |host| Box::pin(pass(host, "fire")),
@@ -56,7 +56,7 @@ const CASES: [Case; 6] = [
         runs: 3,
         deaths: 16,
     },
-    Case {
+    CrashCase {
         name: "recurring",
         prepare: |host| Box::pin(recurring(host)),
         act: |host| Box::pin(pass(host, "fire")),
@@ -64,7 +64,7 @@ const CASES: [Case; 6] = [
         runs: 1,
         deaths: 10,
     },
-    Case {
+    CrashCase {
         name: "observe",
         prepare: |host| Box::pin(awaited(host)),
         act: |host| Box::pin(seen(host)),
@@ -72,7 +72,7 @@ const CASES: [Case; 6] = [
         runs: 1,
         deaths: 10,
     },
-    Case {
+    CrashCase {
         name: "heartbeat",
         prepare: |host| Box::pin(looked_at(host)),
         act: |host| Box::pin(pass(host, "fire")),
@@ -226,7 +226,7 @@ async fn outcome(host: &TestHost) -> Vec<String> {
     let mut all = Vec::new();
     for kind in [
         RecordKind::Commitment,
-        RecordKind::Fire,
+        RecordKind::Firing,
         RecordKind::Heartbeat,
     ] {
         for record in store
@@ -234,7 +234,7 @@ async fn outcome(host: &TestHost) -> Vec<String> {
             .await
             .unwrap()
         {
-            let tied = (record.ties.topic.is_some(), &record.ties.source);
+            let tied = (record.links.topic.is_some(), &record.links.source);
             all.push(format!(
                 "{kind:?} {} {} {tied:?} {}",
                 record.key,
@@ -254,7 +254,7 @@ async fn outcome(host: &TestHost) -> Vec<String> {
     all
 }
 
-async fn dies(case: &Case, call: u64, late: bool, expected: &[String]) -> bool {
+async fn dies(case: &CrashCase, call: u64, late: bool, expected: &[String]) -> bool {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     (case.prepare)(&host).await.unwrap();
@@ -262,7 +262,7 @@ async fn dies(case: &Case, call: u64, late: bool, expected: &[String]) -> bool {
     let _ = (case.act)(&host).await;
     let reached = env.faults.has_crashed();
     env.faults.restart();
-    env.pass_leases();
+    env.expire_leases();
     let next = env.host().await;
     (case.act)(&next).await.unwrap();
     assert_eq!(

@@ -7,7 +7,7 @@ use remem_core::commitment::Delivery;
 use remem_core::{Event, EventBody, RecordKind, Timestamp};
 use remem_engine::EngineError;
 use remem_engine::commitments::{CommitmentInfo, NewCommitment};
-use remem_engine::registry::{self, Mode};
+use remem_engine::registry::{self, PassMode};
 use remem_testkit::host::object;
 use remem_testkit::{NOON, TestHost};
 use serde_json::json;
@@ -17,7 +17,11 @@ const MEMORY: &str = "m";
 
 async fn pass(host: &TestHost, name: &str) -> Result<(), EngineError> {
     host.engine
-        .run_pass(registry::find(name).unwrap(), host.tenant(), Mode::Apply)
+        .run_pass(
+            registry::find(name).unwrap(),
+            host.tenant(),
+            PassMode::Apply,
+        )
         .await
         .map(|_| ())
 }
@@ -81,7 +85,7 @@ async fn is_whole(host: &TestHost) -> (usize, usize) {
         .env
         .faults
         .inner()
-        .records(host.tenant(), RecordKind::Fire, "", None, 100_000)
+        .records(host.tenant(), RecordKind::Firing, "", None, 100_000)
         .await
         .unwrap();
     assert_eq!(notes.len(), fired.len(), "a note for each fire");

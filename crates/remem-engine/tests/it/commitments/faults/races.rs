@@ -7,8 +7,8 @@
 )]
 
 use super::{MEMORY, at, events, is_whole, make, pass, seen, to_do, workflow};
-use remem_core::{Batch, Change, EntryId, EventBody, MemoryRef, Reason, RecordKind};
-use remem_engine::commitments::{Changed, CommitmentQuery, NewCommitment};
+use remem_core::{Batch, Change, EntryId, EventBody, MemoryRef, RecordKind, RetireReason};
+use remem_engine::commitments::{CommitmentChange, CommitmentQuery, NewCommitment};
 use remem_engine::ports::{Clock, FixedClock};
 use remem_testkit::{NOON, TestEnv, TestHost};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,21 +17,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How another writer ends the source of a commitment.
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum SourceEnd {
     Delete,
     Forget,
     Supersede,
 }
 
-const ENDS: [End; 3] = [End::Delete, End::Forget, End::Supersede];
+const ENDS: [SourceEnd; 3] = [SourceEnd::Delete, SourceEnd::Forget, SourceEnd::Supersede];
 
-fn ending(host: &TestHost, end: End, id: &EntryId, by: &EntryId) -> Batch {
+fn end_batch(host: &TestHost, end: SourceEnd, id: &EntryId, by: &EntryId) -> Batch {
     let batch = Batch::new(host.tenant().clone(), host.engine.now());
     let memory = MemoryRef::parse(MEMORY).unwrap();
     match end {
-        End::Delete => batch.delete(memory, id.clone()),
-        End::Forget => batch.forget(memory, id.clone()),
-        End::Supersede => batch.retire(memory, id.clone(), Reason::Superseded, by.clone()),
+        SourceEnd::Delete => batch.delete(memory, id.clone()),
+        SourceEnd::Forget => batch.forget(memory, id.clone()),
+        SourceEnd::Supersede => {
+            batch.retire(memory, id.clone(), RetireReason::Superseded, by.clone())
+        }
     }
 }
 
@@ -73,7 +75,7 @@ async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
             .unwrap();
             env.clock.set(NOON.plus_ms(100_000));
             let inner = env.faults.inner().clone();
-            let last = ending(&host, end, &source, &newer);
+            let last = end_batch(&host, end, &source, &newer);
             let tries = Arc::new(AtomicU64::new(0));
             let counted = tries.clone();
             env.faults.before_each_commit(move |batch| {
@@ -113,10 +115,13 @@ async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
 /// In the same gap, a caller cancels or snoozes the commitment: the decided firing does not happen.
 #[tokio::test]
 async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
-    for change in [Changed::Cancel, Changed::Snooze(NOON.plus_ms(500_000))] {
+    for change in [
+        CommitmentChange::Cancel,
+        CommitmentChange::Snooze(NOON.plus_ms(500_000)),
+    ] {
         let env = TestEnv::sqlite();
         let host = env.host().await;
-        let quiet = Arc::new(env.past_faults().host().await);
+        let quiet = Arc::new(env.without_faults().host().await);
         let id = make(
             &host,
             NewCommitment {
@@ -157,7 +162,7 @@ async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
 async fn what_is_made_twice_at_once_fires_once_and_ends() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
-    let quiet = Arc::new(env.past_faults().host().await);
+    let quiet = Arc::new(env.without_faults().host().await);
     let created = Arc::new(AtomicU64::new(0));
     let first = created.clone();
     let new = || NewCommitment {
@@ -235,7 +240,12 @@ async fn nothing_fires_after_its_text_went() {
                 ender
                     .env
                     .store
-                    .commit(ending(&ender, end, &EntryId::parse(&id).unwrap(), &newer))
+                    .commit(end_batch(
+                        &ender,
+                        end,
+                        &EntryId::parse(&id).unwrap(),
+                        &newer,
+                    ))
                     .await
                     .unwrap();
             }
@@ -316,7 +326,7 @@ async fn clocks_that_differ_fire_no_instant_twice() {
     for note in env
         .faults
         .inner()
-        .records(hosts[0].tenant(), RecordKind::Fire, "", None, 100_000)
+        .records(hosts[0].tenant(), RecordKind::Firing, "", None, 100_000)
         .await
         .unwrap()
     {
@@ -347,7 +357,7 @@ async fn clocks_that_differ_fire_no_instant_twice() {
     );
     let left = hosts[0]
         .engine
-        .commitments(&hosts[0].caller, &CommitmentQuery::default())
+        .list_commitments(&hosts[0].caller, &CommitmentQuery::default())
         .await
         .unwrap();
     assert_eq!(
