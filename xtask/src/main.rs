@@ -7,6 +7,7 @@
 mod dependencies;
 mod files;
 mod sql;
+mod words;
 
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,7 @@ fn all() -> Vec<String> {
         files::check(&root),
         sql::check(&root),
         dependencies::check(&root),
+        words::check(&root),
     ]
     .concat()
 }

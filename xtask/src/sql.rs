@@ -41,14 +41,12 @@ pub fn check(root: &Path) -> Vec<String> {
             {
                 breaches.push(format!("{name}:{}: SQL belongs in remem-store-sql", n + 1));
             }
-            // The tenant is bound in the statement itself, or in `push_live` or `push_part` a few
-            // lines below.
+            // The tenant is bound in the statement itself, or in `push_visible` a few lines below.
             let near = lines[n.saturating_sub(2)..(n + 12).min(lines.len())].join("\n");
             if product
                 && table.is_match(line)
                 && !near.contains("tenant_id")
-                && !near.contains("push_live")
-                && !near.contains("push_part")
+                && !near.contains("push_visible")
             {
                 breaches.push(format!(
                     "{name}:{}: this statement does not bind the tenant",

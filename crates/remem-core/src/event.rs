@@ -409,14 +409,14 @@ mod tests {
         ] {
             assert!(!is_reserved_tag(tag), "{tag}");
         }
-        let linked = r#"{"memoryRef":"m","memoryId":"e","action":"told Ada everything"}"#;
+        let linked = r#"{"memoryRef":"m","memoryId":"e","action":"reported Ada everything"}"#;
         let linked = EventBody::from_stored("memory.linked", linked).unwrap();
         assert_eq!(
             linked.payload().to_string(),
             r#"{"memoryId":"e","memoryRef":"m"}"#
         );
         let written =
-            r#"{"memoryRef":"m","memoryId":"e","tags":["source:told by Ada","source:chat"]}"#;
+            r#"{"memoryRef":"m","memoryId":"e","tags":["source:reported by Ada","source:chat"]}"#;
         let written = EventBody::from_stored("memory.written", written).unwrap();
         assert_eq!(
             written.payload()["tags"],

@@ -439,17 +439,14 @@ impl Engine {
         let mut failing = Vec::new();
         for pass in &PASSES {
             let done = async {
-                let PassKind::Tenant {
-                    has_work: worth, ..
-                } = pass.kind
-                else {
+                let PassKind::Tenant { has_work, .. } = pass.kind else {
                     return execute::has_work(self, pass, tenant).await;
                 };
-                let is_worth = worth(self, tenant).await?;
-                if is_worth {
+                let has_work = has_work(self, tenant).await?;
+                if has_work {
                     self.run_pass(pass, tenant, PassMode::DryRun).await?;
                 }
-                Ok(is_worth)
+                Ok(has_work)
             };
             if let Err(error) = done.await {
                 failing.push((pass.name, error));

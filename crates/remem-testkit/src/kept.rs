@@ -23,7 +23,7 @@ fn kept(release: &str, file: &str) -> String {
     format!("{root}/../remem-store-sql/tests/data/upgrade-{release}/{file}")
 }
 
-fn told(program: &str, arguments: &[&str]) -> String {
+fn reported(program: &str, arguments: &[&str]) -> String {
     let done = Command::new(program).args(arguments).output().unwrap();
     assert!(done.status.success(), "{program} {arguments:?}");
     String::from_utf8(done.stdout).unwrap()
@@ -33,7 +33,7 @@ fn told(program: &str, arguments: &[&str]) -> String {
 #[must_use]
 pub fn folder(release: &str, folder: &Path) -> TestStorage {
     let archive = kept(release, "sqlite.tar.gz");
-    told("tar", &["-xzf", &archive, "-C", folder.to_str().unwrap()]);
+    reported("tar", &["-xzf", &archive, "-C", folder.to_str().unwrap()]);
     let db = Connection::open(folder.join("tenants/default.db")).unwrap();
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
         .unwrap();
@@ -54,7 +54,7 @@ pub fn folder(release: &str, folder: &Path) -> TestStorage {
 /// The kept database of a release, migrated.
 pub async fn database(release: &str) -> TestStorage {
     let database = TestDatabase::empty().await;
-    let dump = told("gzip", &["-dc", &kept(release, "postgres.sql.gz")]);
+    let dump = reported("gzip", &["-dc", &kept(release, "postgres.sql.gz")]);
     database.restore(&dump).await;
     let admin = database.admin().await;
     let rare = format!("SET search_path = remem; {RARE}; RESET search_path");

@@ -16,14 +16,15 @@ mod values;
 mod workshop;
 
 pub use admin::{
-    Agent, Config, Copy, Key, KeyCreate, Mcp, Redact, Secret, SecretValue, Serve, Tenant,
+    AgentCommand, ConfigCommand, CopyArgs, KeyCommand, KeyCreate, McpArgs, RedactArgs,
+    SecretCommand, SecretValueArgs, ServeArgs, TenantCommand,
 };
 pub use commitment::{
     CommitmentCommand, CommitmentCreateArgs, CommitmentListArgs, CommitmentRulesArgs,
     HeartbeatCommand,
 };
 pub use duration::Duration;
-pub use entry::{Events, Export, Import, List, OneEntry, Put};
+pub use entry::{EntryArgs, EventsCommand, ExportArgs, ImportArgs, ListArgs, PutArgs};
 pub use explain::Typed;
 pub use forget::{ArchiveCommand, ErasureCommand, ForgetArgs};
 pub use model::{ModelCommand, ModelInstallArgs};
@@ -110,17 +111,17 @@ impl GlobalArgs {
 #[derive(Subcommand)]
 pub enum RememCommand {
     /// Store a text
-    Put(Put),
+    Put(PutArgs),
     /// Show an entry
-    Get(OneEntry),
+    Get(EntryArgs),
     /// List entries, newest first
-    List(List),
+    List(ListArgs),
     /// Search entries by keyword, with typo tolerance, and semantically
     Search(SearchArgs),
     /// Print what a model should know before it answers, within a token budget
     Recall(RecallArgs),
     /// Delete an entry; its text is erased for good
-    Delete(OneEntry),
+    Delete(EntryArgs),
     /// List memories
     Memories,
     /// Count the entries of a memory
@@ -150,7 +151,7 @@ pub enum RememCommand {
     Link(LinkArgs),
     /// Show what an entry was made from and which actions rest on it
     #[command(after_help = "Example:\n  remem audit @me/ops mem_…")]
-    Audit(OneEntry),
+    Audit(EntryArgs),
     /// Count what is kept, and why
     #[command(subcommand)]
     Retention(RetentionCommand),
@@ -166,13 +167,13 @@ pub enum RememCommand {
     #[command(subcommand)]
     Erasure(ErasureCommand),
     /// Show what an entry was made from and what was made from it
-    Lineage(OneEntry),
+    Lineage(EntryArgs),
     /// List and print archives of distilled entries
     #[command(subcommand)]
     Archive(ArchiveCommand),
     /// Manage installed agents
     #[command(subcommand)]
-    Agent(Agent),
+    Agent(AgentCommand),
     /// Review what agents propose, and apply it
     #[command(subcommand)]
     Proposal(ProposalCommand),
@@ -180,24 +181,24 @@ pub enum RememCommand {
     #[command(subcommand)]
     Automation(AutomationCommand),
     /// Import entries from JSON lines
-    Import(Import),
+    Import(ImportArgs),
     /// Export entries as JSON lines
-    Export(Export),
+    Export(ExportArgs),
     /// Copy a whole host to another store: tenants, keys and memory
-    Copy(Copy),
+    Copy(CopyArgs),
     /// Redact secrets in a text, as a write would
-    Redact(Redact),
+    Redact(RedactArgs),
     /// Run the server
-    Serve(Serve),
+    Serve(ServeArgs),
     /// Run an MCP server on standard input and output
-    Mcp(Mcp),
+    Mcp(McpArgs),
     /// Prepare or upgrade a PostgreSQL database
     Migrate,
     /// Check this installation and its data
     Doctor,
     /// Show events as they happen
     #[command(subcommand)]
-    Events(Events),
+    Events(EventsCommand),
     /// Run, watch and schedule background passes
     #[command(subcommand)]
     Pass(PassCommand),
@@ -208,18 +209,18 @@ pub enum RememCommand {
     Model(ModelCommand),
     /// Show the configuration
     #[command(subcommand)]
-    Config(Config),
+    Config(ConfigCommand),
     /// Show the tenant, principal and scopes of the key in use
     Whoami,
     /// Manage API keys
     #[command(subcommand)]
-    Key(Key),
+    Key(KeyCommand),
     /// Manage the vault's secrets, which no stored text may contain
     #[command(subcommand)]
-    Secret(Secret),
+    Secret(SecretCommand),
     /// Manage tenants
     #[command(subcommand)]
-    Tenant(Tenant),
+    Tenant(TenantCommand),
     /// Print a completion script for a shell
     #[command(after_help = "Examples:\n  \
         remem completions bash > ~/.local/share/bash-completion/completions/remem\n  \

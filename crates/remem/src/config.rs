@@ -9,7 +9,7 @@ mod variables;
 pub use embedder::EmbedderConfig;
 pub use profiles::ProfileConfig;
 
-use crate::cli::{GlobalArgs, Serve};
+use crate::cli::{GlobalArgs, ServeArgs};
 use crate::hints;
 use anyhow::Context;
 use figment::Figment;
@@ -390,7 +390,7 @@ const RESERVED_VARIABLES: [&str; 8] = [
 ];
 
 /// Loads the effective configuration. `serve` has the flags of `remem serve`.
-pub fn load(global: &GlobalArgs, serve: Option<&Serve>) -> anyhow::Result<Config> {
+pub fn load(global: &GlobalArgs, serve: Option<&ServeArgs>) -> anyhow::Result<Config> {
     let mut figment = Figment::from(Serialized::defaults(Config::default()));
     if let Some(file) = &global.config {
         anyhow::ensure!(

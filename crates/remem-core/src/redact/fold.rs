@@ -208,8 +208,9 @@ const SPACE: u32 = 1 << 29;
 /// its size. One has more: the Arabic for "peace be upon him", a text of eighteen in one character.
 const FOLDED_MAX: usize = 8;
 
+/// The folds of the characters of the basic plane.
 struct Plane {
-    /// By character.
+    /// One entry for each character of the basic plane.
     entries: Vec<u32>,
     /// The entries of those that fold to more than one, side by side.
     several: Vec<u32>,

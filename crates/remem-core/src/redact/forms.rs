@@ -224,7 +224,7 @@ pub(super) fn skeleton_forms(number: usize, value: &str, whole: SkeletonForm) ->
         }
     }
     // A palindrome needs no mirror, nor does a value without such letters.
-    forms.retain(|mirror| mirror.bare != whole.bare);
+    forms.retain(|form| form.bare != whole.bare);
     forms.push(whole);
     if let Some(end) = identifying_head(value) {
         forms.push(SkeletonForm::new(

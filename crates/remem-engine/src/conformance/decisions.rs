@@ -77,7 +77,7 @@ impl Engine {
         let gated = self.gated(quorum);
         let id = gated.proposal_to_decide(&tenant).await?;
         let released = gated.decide(&tenant, &id, scenario).await?;
-        let payload = self.told_of(&tenant, begun, kind, &id).await?;
+        let payload = self.reported_by(&tenant, begun, kind, &id).await?;
         Ok(Gated {
             released,
             kind,
@@ -183,7 +183,7 @@ impl Engine {
     }
 
     /// The last event of a kind about a proposal since then.
-    async fn told_of(
+    async fn reported_by(
         &self,
         tenant: &TenantId,
         begun: Seq,

@@ -26,7 +26,7 @@ pub(crate) const NAME: &str = "infer";
 /// Events read with one query.
 const PAGE_SIZE: u32 = 256;
 /// With this many new events an activation runs whatever they say.
-const EVENTS_WORTH_RUN: u32 = 64;
+const EVENTS_FOR_RUN: u32 = 64;
 /// Pages of one activation, which must end long before its lease does.
 const PAGES_MAX: u32 = 40;
 /// How long after its start an activation begins no further page.
@@ -62,9 +62,9 @@ pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, Engine
     let events = engine
         .parts
         .store
-        .events(tenant, after, EVENTS_WORTH_RUN)
+        .events(tenant, after, EVENTS_FOR_RUN)
         .await?;
-    if events.len() == EVENTS_WORTH_RUN as usize {
+    if events.len() == EVENTS_FOR_RUN as usize {
         return Ok(true);
     }
     let entries = written_entries(engine, tenant, &events).await?;

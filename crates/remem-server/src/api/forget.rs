@@ -7,7 +7,7 @@ use remem_core::sabotage;
 use remem_core::{Draft, Timestamp};
 use remem_engine::archive::{ArchiveContent, DistillationRecord};
 use remem_engine::forget::SignedReport;
-use remem_store::RelatedEntry as Related;
+use remem_store::RelatedEntry;
 use remem_wire::forget::{
     ArchiveInfo, ArchiveList, EntryLineage, ErasureCounts, ErasureInfo, ErasureList, ErasuresQuery,
     ForgetAnswer, ForgetRequest, Relative,
@@ -158,7 +158,7 @@ fn summary(signed: SignedReport) -> ErasureInfo {
     }
 }
 
-pub(super) fn relative_doc(related: Related) -> Relative {
+pub(super) fn relative_doc(related: RelatedEntry) -> Relative {
     Relative {
         memory_ref: related.memory_ref.as_str().to_owned(),
         id: related.id.as_str().to_owned(),

@@ -6,15 +6,15 @@ use super::extract::QueryParams;
 use super::{HandlerResult, json_response};
 use crate::api::{LocalApi, RecallApi, engine_failure};
 use axum::http::StatusCode;
-use remem_engine::model::ModelCallInfo as Call;
+use remem_engine::model;
 use remem_wire::ErrorBody;
 use remem_wire::model::{ModelCallInfo, ModelCallList, ModelCallsQuery, ModelEvidence, ModelUndo};
 use remem_wire::recall::EmbeddingStatus;
 use remem_wire::time::Instant;
 use serde_json::{Map, Value};
 
-fn info(call: Call) -> ModelCallInfo {
-    let Call { id, at, body } = call;
+fn info(call: model::ModelCallInfo) -> ModelCallInfo {
+    let model::ModelCallInfo { id, at, body } = call;
     let text = |name: &str| optional(&body, name).unwrap_or_default();
     let number = |name: &str| body.get(name).and_then(Value::as_u64);
     ModelCallInfo {

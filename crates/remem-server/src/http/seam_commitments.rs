@@ -90,7 +90,7 @@ struct Schedule {
 }
 
 /// Lets one tick of a schedule pass, or several before anybody looks.
-async fn schedule(door: LocalApi, JsonBody(body): JsonBody<Schedule>) -> HandlerResult {
+async fn schedule(api: LocalApi, JsonBody(body): JsonBody<Schedule>) -> HandlerResult {
     let ticks = match body.scenario.as_str() {
         "single-tick" => 1,
         "missed-window" => body.missed_ticks.unwrap_or(2),
@@ -100,9 +100,9 @@ async fn schedule(door: LocalApi, JsonBody(body): JsonBody<Schedule>) -> Handler
             return Err(Problem::Rejected(Rejection::Invalid { field, rule }).into());
         }
     };
-    let fired = door
+    let fired = api
         .engine
-        .rehearse_ticks(&door.caller, ticks)
+        .rehearse_ticks(&api.caller, ticks)
         .await
         .map_err(engine_failure)?;
     json_response(StatusCode::OK, &value!({"runsFired": fired}))
@@ -116,10 +116,10 @@ struct Decide {
 
 /// Whether a principal of the caller's tenant may do something. No key is given a right for one
 /// resource alone, so which one it is makes no difference.
-async fn decide(door: LocalApi, JsonBody(body): JsonBody<Decide>) -> HandlerResult {
-    let allowed = door
+async fn decide(api: LocalApi, JsonBody(body): JsonBody<Decide>) -> HandlerResult {
+    let allowed = api
         .engine
-        .rehearse_decision(&door.caller, &body.principal, &body.action)
+        .rehearse_decision(&api.caller, &body.principal, &body.action)
         .await
         .map_err(engine_failure)?;
     json_response(StatusCode::OK, &value!({"allowed": allowed}))
@@ -131,10 +131,10 @@ struct Gate {
 }
 
 /// What an approval gate answers.
-async fn gate(door: LocalApi, JsonBody(body): JsonBody<Gate>) -> HandlerResult {
-    let gated = door
+async fn gate(api: LocalApi, JsonBody(body): JsonBody<Gate>) -> HandlerResult {
+    let gated = api
         .engine
-        .rehearse_gate(&door.caller, &body.scenario)
+        .rehearse_gate(&api.caller, &body.scenario)
         .await
         .map_err(engine_failure)?;
     let event = value!({"type": gated.kind, "payload": gated.payload});

@@ -210,7 +210,8 @@ async fn distill(api: LocalApi, JsonBody(body): JsonBody<DistillRequest>) -> Han
         ));
     }
     texts.sort(); // the same sources in another order are the same sources
-    let (engine, caller) = (&api.engine, &api.caller);
+    let engine = &api.engine;
+    let caller = &api.caller;
     let set = engine
         .plant_entries(caller, &body.memory_ref, &texts)
         .await

@@ -72,13 +72,13 @@ async fn admit(State(app): State<App>, request: Request, next: Next) -> Response
 
 /// The request with its caller and its whole body: rmcp itself would wait for a body for ever.
 async fn admitted(app: &App, request: Request) -> Result<(Request, Asked), Failure> {
-    let door = authenticate(app, request.headers()).await?;
-    let door = LocalApi {
-        caller: door.caller.through_model_tools(),
-        ..door
+    let api = authenticate(app, request.headers()).await?;
+    let api = LocalApi {
+        caller: api.caller.through_model_tools(),
+        ..api
     };
     let (mut parts, body) = request.into_parts();
-    parts.extensions.insert(door);
+    parts.extensions.insert(api);
     let whole = || Request::from_parts(parts.clone(), body);
     let (body, sent) = sabotage!(
         "a-tool-call-arrives-at-leisure",

@@ -134,10 +134,10 @@ async fn the_same_sources_can_be_planted_again_after_others() {
     let second = ["Ines keeps the keys.", "The orchard was picked on Monday."];
     let distill = async |sources: Value| {
         let body = json!({"memoryRef": "m", "sources": sources, "tokenBudget": 8000});
-        let told = done(&host, "memory/distill", body).await;
+        let reported = done(&host, "memory/distill", body).await;
         (
-            told["archiveChecksum"].clone(),
-            told["event"]["sourceCount"].clone(),
+            reported["archiveChecksum"].clone(),
+            reported["event"]["sourceCount"].clone(),
         )
     };
     let one = distill(json!(first)).await;
@@ -169,9 +169,9 @@ async fn a_canary_that_a_check_plants_is_stored_nowhere() {
     let host = TestServer::with_seams().await;
     let sources = json!([{"content": format!("notes with embedded secret {CANARY}")}]);
     let body = json!({"memoryRef": "m", "tokenBudget": 8000, "includeSecretCanary": true, "sources": sources});
-    let told = done(&host, "memory/distill", body).await;
-    assert_eq!(told["secretLeaked"], json!(false));
-    let checksum = told["archiveChecksum"].as_str().unwrap();
+    let reported = done(&host, "memory/distill", body).await;
+    assert_eq!(reported["secretLeaked"], json!(false));
+    let checksum = reported["archiveChecksum"].as_str().unwrap();
     for path in [
         format!("{MEMORY}/m/entries?limit=0&include=metadata"),
         format!("{MEMORY}/m/archives/{checksum}"),

@@ -1788,7 +1788,7 @@ async fn rows_that_are_lost_are_told() {
 
 /// Damage at the target is reported with the tenant's name, and the tenant gets no keys there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_difference_is_told() {
+async fn a_difference_is_reported() {
     for (sql, what) in [
         (
             "UPDATE remem.entry SET written_by = 'somebody' WHERE ctid IN (SELECT ctid FROM remem.entry WHERE tenant_id = 'acme' LIMIT 1)",

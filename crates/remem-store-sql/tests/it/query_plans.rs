@@ -1350,12 +1350,12 @@ async fn letting_go_reads_those_that_are_let_go() {
         .batch_execute("VACUUM ANALYZE remem.snapshot")
         .await
         .unwrap();
-    let let_go = log
+    let released = log
         .take()
         .into_iter()
         .find(|sent| sent.sql.contains("SET removed_reason = 'deleted'"))
         .unwrap();
-    for plan in plans(&app, &("BEGIN".to_owned(), let_go), "t1").await {
+    for plan in plans(&app, &("BEGIN".to_owned(), released), "t1").await {
         let read = reads_by(
             &plan,
             "entry",

@@ -254,10 +254,10 @@ async fn sqlite_tells_of_a_trigger_that_is_gone() {
     raw(&folder.path().join(TENANT))
         .execute_batch("DROP TRIGGER z_entry_hash_change")
         .unwrap();
-    let told = checked(folder.path()).await.unwrap_err().to_string();
+    let reported = checked(folder.path()).await.unwrap_err().to_string();
     assert!(
-        told.contains("schema: 1 damaged (trigger z_entry_hash_change)"),
-        "{told}"
+        reported.contains("schema: 1 damaged (trigger z_entry_hash_change)"),
+        "{reported}"
     );
 }
 
@@ -269,10 +269,10 @@ async fn sqlite_tells_of_half_a_run() {
         let sql = format!("UPDATE event SET {column} = 0 WHERE seq = 1 AND {column} IS NULL");
         let changed = raw(&folder.path().join(TENANT)).execute(&sql, []);
         assert_eq!(changed, Ok(1));
-        let told = checked(folder.path()).await.unwrap_err().to_string();
+        let reported = checked(folder.path()).await.unwrap_err().to_string();
         assert!(
-            told.contains("event: the chain breaks: 1 damaged"),
-            "{told}"
+            reported.contains("event: the chain breaks: 1 damaged"),
+            "{reported}"
         );
     }
 }
@@ -302,8 +302,8 @@ async fn a_copy_refuses_a_damaged_source() {
             &mut |_| ControlFlow::Continue(()),
         )
         .await;
-        let told = copied.unwrap_err().to_string();
-        assert!(told.contains(why), "{told}");
+        let reported = copied.unwrap_err().to_string();
+        assert!(reported.contains(why), "{reported}");
     }
 }
 
@@ -435,8 +435,11 @@ async fn sqlite_fills_older_rows_and_goes_on_after_a_stop() {
     raw(&folder.path().join(TENANT))
         .execute_batch("UPDATE record SET row_hash = NULL WHERE key = 'f7'")
         .unwrap();
-    let told = checked(folder.path()).await.unwrap_err().to_string();
-    assert!(told.contains("record: 1 damaged (file f7)"), "{told}");
+    let reported = checked(folder.path()).await.unwrap_err().to_string();
+    assert!(
+        reported.contains("record: 1 damaged (file f7)"),
+        "{reported}"
+    );
 }
 
 /// A database with rows in every table of the tenant `a`.
@@ -552,8 +555,8 @@ async fn postgres_tells_of_a_direction_that_is_not_its_vector() {
     }
     let sql = "UPDATE remem.vector SET direction = (replace(direction::text, '127', '126'))::public.halfvec";
     assert_eq!(admin.execute(sql, &[]).await.unwrap(), 1);
-    let told = store.verify(&tenant()).await.unwrap_err().to_string();
-    assert!(told.contains("vector: 1 damaged"), "{told}");
+    let reported = store.verify(&tenant()).await.unwrap_err().to_string();
+    assert!(reported.contains("vector: 1 damaged"), "{reported}");
 }
 
 #[tokio::test]
@@ -575,8 +578,8 @@ async fn postgres_fills_older_rows_and_goes_on_after_a_stop() {
     assert!(before > 2_500, "{before}");
     store.verify(&tenant()).await.unwrap();
     let killed = tokio::spawn(async move {
-        let killed = |told: &remem_store_sql::postgres::BackfillProgress| {
-            assert!(told.table != "record", "killed after a page of records");
+        let killed = |reported: &remem_store_sql::postgres::BackfillProgress| {
+            assert!(reported.table != "record", "killed after a page of records");
         };
         backfill_hashes(&target, &mut { killed }).await
     });
@@ -593,8 +596,11 @@ async fn postgres_fills_older_rows_and_goes_on_after_a_stop() {
     store.directory().verify().await.unwrap();
     let sql = "SET session_replication_role = replica; UPDATE remem.record SET row_hash = NULL WHERE key = 'f7'";
     admin.batch_execute(sql).await.unwrap();
-    let told = store.verify(&tenant()).await.unwrap_err().to_string();
-    assert!(told.contains("record: 1 damaged (file f7)"), "{told}");
+    let reported = store.verify(&tenant()).await.unwrap_err().to_string();
+    assert!(
+        reported.contains("record: 1 damaged (file f7)"),
+        "{reported}"
+    );
 }
 
 /// A table without a decision on its check would never be checked.

@@ -242,7 +242,7 @@ async fn plans_of_write(database: &TestDatabase, said: &str) -> String {
         tokio_postgres::connect(&database.admin_url, tokio_postgres::NoTls)
             .await
             .unwrap();
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let (tell, mut reported) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
             if let tokio_postgres::AsyncMessage::Notice(notice) = message {
@@ -263,7 +263,7 @@ async fn plans_of_write(database: &TestDatabase, said: &str) -> String {
     client.batch_execute("ROLLBACK").await.unwrap();
     drop(client);
     let mut plans = String::new();
-    while let Some(message) = told.recv().await {
+    while let Some(message) = reported.recv().await {
         if message.contains("remem.rule") {
             plans.push_str(&message);
         }

@@ -166,6 +166,6 @@ async fn a_vector_that_was_left_behind_is_damage() {
         .unwrap();
     let sql = "INSERT INTO vector (tenant_id, scope_id, row_id, model, bytes) SELECT tenant_id, scope_id, row_id, 3, x'0102030405060708' FROM entry WHERE id = 'e1'";
     db.execute(sql, []).unwrap();
-    let told = store.verify(&s.tenant).await.unwrap_err().to_string();
-    assert!(told.contains("vector: no text"), "{told}");
+    let reported = store.verify(&s.tenant).await.unwrap_err().to_string();
+    assert!(reported.contains("vector: no text"), "{reported}");
 }

@@ -1535,10 +1535,10 @@ async fn view(store: &PostgresStore, s: &Scope) -> String {
     let keys = store.directory().keys(&s.tenant).await.unwrap();
     let checked = store.verify(&s.tenant).await.unwrap();
     let trace = store.trace_subject(&s.tenant, &SUBJECT).await.unwrap();
-    let kin = store.lineage(s, &id("e2")).await.unwrap();
+    let lineage = store.lineage(s, &id("e2")).await.unwrap();
     let signed = store.signatures(s, None, 9).await.unwrap();
     let unsigned = store.entries_without_signature(s, None, 9).await.unwrap();
-    view.push_str(&format!("{trace:?} {kin:?} {signed:?} {unsigned:?}\n"));
+    view.push_str(&format!("{trace:?} {lineage:?} {signed:?} {unsigned:?}\n"));
     let rules = store
         .rules(&s.tenant, &workshop::world("w1"), None, 9)
         .await

@@ -44,10 +44,10 @@ async fn merging_keeps_the_text_and_adds_support(store: &dyn Store) {
         "one revision, one event"
     );
     let payload = r#"{"by":"b","memoryId":"a","memoryRef":"m","reason":"merged"}"#;
-    let (kind, told) = m.last_event().await;
-    let same =
-        serde_json::from_str::<serde_json::Value>(&told).ok() == serde_json::from_str(payload).ok();
-    assert!(kind == EventKind::Retired && same, "{told}");
+    let (kind, reported) = m.last_event().await;
+    let same = serde_json::from_str::<serde_json::Value>(&reported).ok()
+        == serde_json::from_str(payload).ok();
+    assert!(kind == EventKind::Retired && same, "{reported}");
     assert_eq!(m.live().await, ["b", "c"]);
     assert_eq!(
         m.visible(&snapshot_at(revision, &["run_1"])).await,

@@ -248,7 +248,7 @@ async fn an_answer_gives_way_and_stays_as_history(store: &dyn Store) {
         assert_eq!(names(store, &s, &then).await, expected, "as of {ms}");
     }
     let history = store.slot_history(&s, "colour", 9).await.expect("read");
-    let told: Vec<_> = history
+    let reported: Vec<_> = history
         .iter()
         .map(|a| {
             (
@@ -263,7 +263,7 @@ async fn an_answer_gives_way_and_stays_as_history(store: &dyn Store) {
         ("red", EntryState::Invalidated, Some("blue")),
         ("blue", EntryState::Live, None),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!(history[1].ended_at, Some(NOON.plus_ms(50)));
     assert_eq!(history[1].entry.facets.invalid_at, Some(NOON.plus_ms(50)));
     assert_eq!(history[1].entry.content, "it is red", "both are kept");
@@ -418,12 +418,12 @@ async fn one_way_to_do_a_thing(store: &dyn Store) {
         .put(id("b"), admit(&s, habit("use spaces", "indent"), NOON));
     commit(store, next).await;
     let history = store.slot_history(&s, "indent", 9).await.expect("read");
-    let told: Vec<_> = history
+    let reported: Vec<_> = history
         .iter()
         .map(|a| (a.entry.id.as_str(), a.state.as_str(), a.ended_at))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("a", "superseded", Some(NOON.plus_ms(2))),
             ("b", "live", None)

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// `remem serve`.
 #[derive(Args)]
-pub struct Serve {
+pub struct ServeArgs {
     /// Address to listen on [default: 127.0.0.1:7077]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<String>,
@@ -31,7 +31,7 @@ pub struct Serve {
     Example of a client's configuration:\n  \
     {\"mcpServers\": {\"memory\": {\"command\": \"remem\", \"args\": [\"mcp\", \"--data-dir\", \"/path\"]}}}"
 )]
-pub struct Mcp {
+pub struct McpArgs {
     /// Highest trust that the tools may claim; with --url the key decides
     #[arg(long, value_name = "TRUST", default_value = "model", value_parser = values::trust())]
     pub trust: SourceName,
@@ -39,7 +39,7 @@ pub struct Mcp {
 
 /// `remem key`.
 #[derive(Subcommand)]
-pub enum Key {
+pub enum KeyCommand {
     /// Create a key and print it once
     Create(KeyCreate),
     /// List the keys of a tenant
@@ -97,12 +97,12 @@ pub struct KeyCreate {
 
 /// `remem secret`.
 #[derive(Subcommand)]
-pub enum Secret {
+pub enum SecretCommand {
     /// Add a secret; its value is read from standard input or a file
     #[command(after_help = "Example:\n  remem secret set deploy-token < token.txt")]
-    Set(SecretValue),
+    Set(SecretValueArgs),
     /// Replace the value of a secret; earlier values stay redacted
-    Rotate(SecretValue),
+    Rotate(SecretValueArgs),
     /// List the names of secrets
     List {
         /// Key whose own secrets to list [default: the key in use]
@@ -124,7 +124,7 @@ pub enum Secret {
 
 /// A secret with its value.
 #[derive(Args)]
-pub struct SecretValue {
+pub struct SecretValueArgs {
     /// Name of the secret: letters, digits and ._-
     pub name: String,
     /// Owner of the secret: the tenant, or the key in use
@@ -137,7 +137,7 @@ pub struct SecretValue {
 
 /// `remem tenant`.
 #[derive(Subcommand)]
-pub enum Tenant {
+pub enum TenantCommand {
     /// Create a tenant, or change its settings
     Create {
         /// Name of the tenant
@@ -152,7 +152,7 @@ pub enum Tenant {
 
 /// `remem agent`.
 #[derive(Subcommand)]
-pub enum Agent {
+pub enum AgentCommand {
     /// Install an agent for the tenant, or replace one
     Install {
         /// JSON file: a manifest, or {"manifest", "packName"?, "packVersion"?, "peerDependencies"?}
@@ -180,7 +180,7 @@ pub enum Agent {
     Stop the source first, or repeat the copy after it has stopped. To resume an interrupted copy, \
     repeat the command. With --tenant, only that tenant is copied.\n\n\
     Example:\n  remem copy --from sqlite:./remem-data --to postgres://memory_app:…@db/memory")]
-pub struct Copy {
+pub struct CopyArgs {
     /// Store to copy from
     #[arg(long, value_name = "STORE")]
     pub from: String,
@@ -195,7 +195,7 @@ pub struct Copy {
 /// `remem redact`.
 #[derive(Args)]
 #[command(after_help = "Example:\n  remem redact --secrets-file secrets.jsonl < report.txt")]
-pub struct Redact {
+pub struct RedactArgs {
     /// Answer JSON lines {"id", "secrets": [{"secretId", "secret"}], "channel", "content"}
     #[arg(long)]
     pub jsonl: bool,
@@ -206,7 +206,7 @@ pub struct Redact {
 
 /// `remem config`.
 #[derive(Subcommand)]
-pub enum Config {
+pub enum ConfigCommand {
     /// Print the effective configuration, without passwords
     Print,
 }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
     remem put agent-1 < notes.txt\n  \
     remem put @me/ops \"Send the report as a table\" --interaction thread-1 --source operator"
 )]
-pub struct Put {
+pub struct PutArgs {
     /// Name of the memory
     #[arg(value_parser = memory)]
     pub memory_ref: String,
@@ -48,7 +48,7 @@ pub struct Put {
 
 /// An entry of a memory.
 #[derive(Args)]
-pub struct OneEntry {
+pub struct EntryArgs {
     /// Name of the memory
     #[arg(value_parser = memory)]
     pub memory_ref: String,
@@ -58,7 +58,7 @@ pub struct OneEntry {
 
 /// `remem list`.
 #[derive(Args)]
-pub struct List {
+pub struct ListArgs {
     /// Name of the memory
     #[arg(value_parser = memory)]
     pub memory_ref: String,
@@ -77,7 +77,7 @@ pub struct List {
 
 /// `remem events`.
 #[derive(Subcommand)]
-pub enum Events {
+pub enum EventsCommand {
     /// Print the latest events, then new ones as they happen
     Tail {
         /// Start after this sequence number instead of at the latest events
@@ -99,7 +99,7 @@ pub enum Events {
     Entries keep their ids, and ids that exist are skipped, so an import can be repeated.\n\n\
     Example:\n  remem import notes.jsonl --ref agent-1"
 )]
-pub struct Import {
+pub struct ImportArgs {
     /// File of JSON lines; `-` reads standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
@@ -113,7 +113,7 @@ pub struct Import {
 
 /// `remem export`.
 #[derive(Args)]
-pub struct Export {
+pub struct ExportArgs {
     /// File to write; `-` writes to standard output
     #[arg(default_value = "-", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,

@@ -1,17 +1,17 @@
 //! `remem agent`: installs, lists, shows and removes agents.
 
 use super::api;
-use crate::cli::{Agent, GlobalArgs};
+use crate::cli::{AgentCommand, GlobalArgs};
 use crate::hints;
 use crate::output;
 use anyhow::Context;
 use remem_wire::agent::{AgentInstall, AgentInventoryEntry};
 use std::path::Path;
 
-pub async fn run(global: &GlobalArgs, command: &Agent) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, command: &AgentCommand) -> anyhow::Result<()> {
     match command {
-        Agent::Install { file } => install(global, file).await,
-        Agent::List => {
+        AgentCommand::Install { file } => install(global, file).await,
+        AgentCommand::List => {
             let list = api(global).await?.agents().await?;
             if global.json {
                 return output::json(&list);
@@ -32,7 +32,7 @@ pub async fn run(global: &GlobalArgs, command: &Agent) -> anyhow::Result<()> {
             );
             Ok(())
         }
-        Agent::Show { id } => {
+        AgentCommand::Show { id } => {
             let agent = api(global).await?.agent(id).await?;
             if global.json {
                 return output::json(&agent);
@@ -40,7 +40,7 @@ pub async fn run(global: &GlobalArgs, command: &Agent) -> anyhow::Result<()> {
             show(&agent);
             Ok(())
         }
-        Agent::Remove { id } => {
+        AgentCommand::Remove { id } => {
             api(global).await?.remove_agent(id).await?;
             if global.json {
                 return output::json(&serde_json::json!({"removed": id}));

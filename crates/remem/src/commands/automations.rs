@@ -2,15 +2,15 @@
 
 use super::api;
 use super::proposals::read_object;
-use crate::cli::{AutomationCommand as Command, GlobalArgs};
+use crate::cli::{AutomationCommand, GlobalArgs};
 use crate::output;
 use remem_wire::automation::AutomationDoc;
 use serde_json::Value;
 
-pub async fn run(global: &GlobalArgs, command: &Command) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, command: &AutomationCommand) -> anyhow::Result<()> {
     let api = api(global).await?;
     match command {
-        Command::List => {
+        AutomationCommand::List => {
             let list = api.automations().await?;
             if global.json {
                 return output::json(&list);
@@ -26,8 +26,8 @@ pub async fn run(global: &GlobalArgs, command: &Command) -> anyhow::Result<()> {
             );
             Ok(())
         }
-        Command::Show { id } => show(global, &api.automation(id).await?),
-        Command::Put { file } => {
+        AutomationCommand::Show { id } => show(global, &api.automation(id).await?),
+        AutomationCommand::Put { file } => {
             let map = read_object(file)?;
             let id = map
                 .get("automationId")
@@ -38,13 +38,13 @@ pub async fn run(global: &GlobalArgs, command: &Command) -> anyhow::Result<()> {
             let (doc, new) = api.put_automation(&id, map).await?;
             print_result(global, if new { "set" } else { "replaced" }, &doc)
         }
-        Command::Pause { id } => {
+        AutomationCommand::Pause { id } => {
             print_result(global, "paused", &api.enable_automation(id, false).await?)
         }
-        Command::Resume { id } => {
+        AutomationCommand::Resume { id } => {
             print_result(global, "resumed", &api.enable_automation(id, true).await?)
         }
-        Command::Remove { id } => {
+        AutomationCommand::Remove { id } => {
             api.remove_automation(id).await?;
             if global.json {
                 return output::json(&serde_json::json!({"removed": id}));

@@ -3,7 +3,7 @@
 //!
 //! The URLs of stores may hold passwords: no text of this file echoes one.
 
-use crate::cli::{Copy, GlobalArgs, RememCli};
+use crate::cli::{CopyArgs, GlobalArgs, RememCli};
 use crate::output::{self, UsageError};
 use crate::{config, host};
 use anyhow::{Context, bail};
@@ -29,7 +29,7 @@ const DEADLINE: Duration = Duration::from_secs(300);
 /// is reserve.
 const CONNECTIONS: usize = 6;
 
-pub async fn run(global: &GlobalArgs, copy: &Copy) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, copy: &CopyArgs) -> anyhow::Result<()> {
     let config = config::load(global, None)?;
     let secret = config
         .storage
@@ -142,7 +142,11 @@ fn show_progress(bar: &ProgressBar, progress: &CopyProgress) -> ControlFlow<()> 
     ControlFlow::Continue(())
 }
 
-fn print_reports(global: &GlobalArgs, copy: &Copy, reports: &[TenantReport]) -> anyhow::Result<()> {
+fn print_reports(
+    global: &GlobalArgs,
+    copy: &CopyArgs,
+    reports: &[TenantReport],
+) -> anyhow::Result<()> {
     if global.json {
         let tenants: Vec<_> = reports.iter().map(report_json).collect();
         return output::json(&json!({"dryRun": copy.dry_run, "tenants": tenants}));

@@ -303,26 +303,29 @@ async fn examine_passes(engine: &Arc<Engine>) -> Finding {
         Ok(found) => found,
         Err(error) => return finding("passes", false, error.to_string()),
     };
-    let told = found.iter().take(FAILING_TOLD_MAX).map(|(tenant, passes)| {
-        let passes = passes
-            .iter()
-            .map(|(pass, error)| format!("{pass} ({error})"));
-        format!("{tenant}: {}", passes.collect::<Vec<_>>().join(", "))
-    });
+    let reported = found
+        .iter()
+        .take(FAILING_SHOWN_MAX)
+        .map(|(tenant, passes)| {
+            let passes = passes
+                .iter()
+                .map(|(pass, error)| format!("{pass} ({error})"));
+            format!("{tenant}: {}", passes.collect::<Vec<_>>().join(", "))
+        });
     let count = found.len();
-    let told = told.collect::<Vec<_>>();
-    match told.as_slice() {
+    let reported = reported.collect::<Vec<_>>();
+    match reported.as_slice() {
         [] => finding("passes", true, "each can be done for every tenant"),
-        told => finding(
+        reported => finding(
             "passes",
             false,
-            format!("some fail for {count} tenants: {}", told.join("; ")),
+            format!("some fail for {count} tenants: {}", reported.join("; ")),
         ),
     }
 }
 
 /// Tenants whose failing passes are named.
-const FAILING_TOLD_MAX: usize = 20;
+const FAILING_SHOWN_MAX: usize = 20;
 
 #[cfg(test)]
 mod tests {
@@ -372,8 +375,8 @@ mod tests {
         };
         let found = passes(Engine::new(other)).await;
         assert!(!found.ok);
-        let told = "some fail for 1 tenants: broken: ";
-        assert!(found.detail.starts_with(told), "{}", found.detail);
+        let reported = "some fail for 1 tenants: broken: ";
+        assert!(found.detail.starts_with(reported), "{}", found.detail);
         assert!(found.detail.contains("rescan ("), "{}", found.detail);
         assert!(!found.detail.contains("sound"), "{}", found.detail);
     }

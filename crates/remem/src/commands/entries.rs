@@ -2,7 +2,7 @@
 
 use super::api;
 use super::workshop::validity;
-use crate::cli::{Duration, GlobalArgs, List, OneEntry, Put};
+use crate::cli::{Duration, EntryArgs, GlobalArgs, ListArgs, PutArgs};
 use crate::output::{self, UsageError, escape_controls, preview};
 use anyhow::Context;
 use remem_engine::ports::{Clock, SystemClock};
@@ -15,7 +15,7 @@ use remem_wire::{MemoryEntry, Metadata, PutEntry};
 use serde_json::json;
 use std::io::{IsTerminal, Read};
 
-pub async fn put(global: &GlobalArgs, put: &Put) -> anyhow::Result<()> {
+pub async fn put(global: &GlobalArgs, put: &PutArgs) -> anyhow::Result<()> {
     let facets = &put.facets;
     let entry = PutEntry {
         content: content(&put.content)?,
@@ -52,7 +52,7 @@ pub async fn put(global: &GlobalArgs, put: &Put) -> anyhow::Result<()> {
 }
 
 /// The metadata that was given, with the speaker and the tool.
-fn metadata(put: &Put) -> Option<Metadata> {
+fn metadata(put: &PutArgs) -> Option<Metadata> {
     let given = put.metadata.clone();
     let flags = [("speaker", &put.facets.speaker), ("tool", &put.facets.tool)];
     let from_flags: Metadata = flags
@@ -86,7 +86,7 @@ fn content(words: &[String]) -> anyhow::Result<String> {
     Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
 }
 
-fn expires_at(put: &Put) -> anyhow::Result<Option<Instant>> {
+fn expires_at(put: &PutArgs) -> anyhow::Result<Option<Instant>> {
     let Some(ttl) = put.ttl else {
         return Ok(put.expires_at);
     };
@@ -99,7 +99,7 @@ pub fn after_now(duration: Duration, option: &str) -> anyhow::Result<Instant> {
     then.ok_or_else(|| UsageError(format!("{option} leads past the year 9999")).into())
 }
 
-pub async fn get(global: &GlobalArgs, target: &OneEntry) -> anyhow::Result<()> {
+pub async fn get(global: &GlobalArgs, target: &EntryArgs) -> anyhow::Result<()> {
     let query = GetQuery {
         include: Some("facets".to_owned()),
         ..GetQuery::default()
@@ -127,7 +127,7 @@ pub async fn get(global: &GlobalArgs, target: &OneEntry) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub async fn list(global: &GlobalArgs, list: &List) -> anyhow::Result<()> {
+pub async fn list(global: &GlobalArgs, list: &ListArgs) -> anyhow::Result<()> {
     let api = api(global).await?;
     let which = &list.which;
     let mut query = ListQuery {
@@ -195,7 +195,7 @@ pub fn row(entry: &MemoryEntry, facets: Option<&EntryFacets>) -> Vec<String> {
     ]
 }
 
-pub async fn delete(global: &GlobalArgs, target: &OneEntry) -> anyhow::Result<()> {
+pub async fn delete(global: &GlobalArgs, target: &EntryArgs) -> anyhow::Result<()> {
     let written = api(global)
         .await?
         .delete(&target.memory_ref, &target.id, None)

@@ -1,14 +1,14 @@
 //! `remem events tail`: prints past events, and new ones as they happen.
 
 use super::api;
-use crate::cli::{Events, GlobalArgs};
+use crate::cli::{EventsCommand, GlobalArgs};
 use crate::output;
 use remem_wire::event::EventsQuery;
 use remem_wire::{EventDoc, Failure};
 use std::time::Duration;
 
-pub async fn run(global: &GlobalArgs, command: &Events) -> anyhow::Result<()> {
-    let Events::Tail {
+pub async fn run(global: &GlobalArgs, command: &EventsCommand) -> anyhow::Result<()> {
+    let EventsCommand::Tail {
         after,
         lines,
         no_follow,

@@ -4,7 +4,7 @@
 //! code.
 
 use super::remote_api;
-use crate::cli::{Export, GlobalArgs};
+use crate::cli::{ExportArgs, GlobalArgs};
 use crate::output::{IncompleteResult, UsageError, count};
 use crate::{config, host};
 use anyhow::{Context, bail};
@@ -64,7 +64,7 @@ struct Exporter {
     progress: ProgressBar,
 }
 
-pub async fn run(global: &GlobalArgs, export: &Export) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, export: &ExportArgs) -> anyhow::Result<()> {
     let state = (export.file != Path::new("-")).then(|| state_path(&export.file));
     let at = start_position(export, state.as_deref())?;
     let output: Box<dyn Write> = match &state {
@@ -133,7 +133,7 @@ fn state_path(file: &Path) -> PathBuf {
 }
 
 /// Returns the position to start from: the stored one with `--resume`, else the beginning.
-fn start_position(export: &Export, state: Option<&Path>) -> anyhow::Result<ExportPosition> {
+fn start_position(export: &ExportArgs, state: Option<&Path>) -> anyhow::Result<ExportPosition> {
     let Some(state) = state else {
         if export.resume {
             return Err(UsageError("--resume needs a file".to_owned()).into());

@@ -3,7 +3,7 @@
 //! derived from their position and text.
 
 use super::api;
-use crate::cli::{GlobalArgs, Import};
+use crate::cli::{GlobalArgs, ImportArgs};
 use crate::hints::{self, BOM};
 use crate::output::{self, IncompleteResult};
 use anyhow::{Context, bail};
@@ -86,12 +86,12 @@ struct ImportBatch {
 
 struct Importer<'a> {
     api: Arc<dyn MemoryApi>,
-    import: &'a Import,
+    import: &'a ImportArgs,
     counts: ImportCounts,
     batch: ImportBatch,
 }
 
-pub async fn run(global: &GlobalArgs, import: &Import) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, import: &ImportArgs) -> anyhow::Result<()> {
     let (reader, size) = open_input(&import.file)?;
     let progress = progress_bar(size);
     let batch = ImportBatch {

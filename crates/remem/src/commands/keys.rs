@@ -2,7 +2,7 @@
 //! with --url.
 
 use super::admin_api;
-use crate::cli::{GlobalArgs, Key, KeyCreate};
+use crate::cli::{GlobalArgs, KeyCommand, KeyCreate};
 use crate::output::{self, UsageError};
 use crate::{config, host};
 use remem_core::{Permission, ShapePolicy, TenantId, permission, sabotage};
@@ -11,11 +11,13 @@ use remem_wire::admin::{KeyChange, KeyInfo, KeyList, TenantQuery};
 use remem_wire::time::Instant;
 use remem_wire::workshop::SourceName;
 
-pub async fn run(global: &GlobalArgs, command: &Key) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, command: &KeyCommand) -> anyhow::Result<()> {
     // The request itself names the tenant, and a server refuses a tenant that the key may not
     // administer, so the check of the key's own tenant is skipped below.
     let tenant = match (&global.url, command) {
-        (Some(_), Key::List | Key::Trust { .. } | Key::Revoke { .. }) => global.tenant.clone(),
+        (Some(_), KeyCommand::List | KeyCommand::Trust { .. } | KeyCommand::Revoke { .. }) => {
+            global.tenant.clone()
+        }
         _ => Some(global.local_tenant().to_owned()),
     };
     let unchecked = GlobalArgs {
@@ -23,8 +25,8 @@ pub async fn run(global: &GlobalArgs, command: &Key) -> anyhow::Result<()> {
         ..global.clone()
     };
     match command {
-        Key::Create(wanted) => create(global, &unchecked, tenant, wanted).await?,
-        Key::List => {
+        KeyCommand::Create(wanted) => create(global, &unchecked, tenant, wanted).await?,
+        KeyCommand::List => {
             let list = admin_api(&unchecked)
                 .await?
                 .keys(TenantQuery { tenant })
@@ -34,7 +36,7 @@ pub async fn run(global: &GlobalArgs, command: &Key) -> anyhow::Result<()> {
             }
             show(&list);
         }
-        Key::Trust { id, trust } => {
+        KeyCommand::Trust { id, trust } => {
             let change = KeyChange { trust: *trust };
             let changed = admin_api(&unchecked)
                 .await?
@@ -45,10 +47,10 @@ pub async fn run(global: &GlobalArgs, command: &Key) -> anyhow::Result<()> {
             }
             println!("{id} may claim {} at most", changed.trust.as_str());
         }
-        Key::Revoke { id, yes } => {
-            let door = admin_api(&unchecked).await?;
+        KeyCommand::Revoke { id, yes } => {
+            let api = admin_api(&unchecked).await?;
             let query = TenantQuery { tenant };
-            let is_last = is_last_manager(&door.keys(query.clone()).await?, id);
+            let is_last = is_last_manager(&api.keys(query.clone()).await?, id);
             if sabotage!(
                 "the-last-manager-is-revoked-unasked",
                 is_last && !yes,
@@ -60,7 +62,7 @@ pub async fn run(global: &GlobalArgs, command: &Key) -> anyhow::Result<()> {
                 ))
                 .into());
             }
-            door.revoke_key(query, id).await?;
+            api.revoke_key(query, id).await?;
             if global.json {
                 return output::json(&serde_json::json!({"revoked": id}));
             }

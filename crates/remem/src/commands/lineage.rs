@@ -2,11 +2,11 @@
 //! of distillations.
 
 use super::api;
-use crate::cli::{ArchiveCommand, GlobalArgs, OneEntry};
+use crate::cli::{ArchiveCommand, EntryArgs, GlobalArgs};
 use crate::output::{self, preview};
 use std::io::Write;
 
-pub async fn run(global: &GlobalArgs, target: &OneEntry) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, target: &EntryArgs) -> anyhow::Result<()> {
     let lineage = api(global)
         .await?
         .lineage(&target.memory_ref, &target.id)

@@ -6,7 +6,7 @@
 //! same pass twice.
 
 use super::remote_api;
-use crate::cli::{GlobalArgs, Mcp};
+use crate::cli::{GlobalArgs, McpArgs};
 use crate::{config, host};
 use remem_core::{Trust, sabotage};
 use remem_engine::runner;
@@ -14,7 +14,7 @@ use remem_server::{LocalApi, MemoryApi};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-pub async fn run(global: &GlobalArgs, mcp: &Mcp) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, mcp: &McpArgs) -> anyhow::Result<()> {
     let config = config::load(global, None)?;
     if global.url.is_some() {
         return serve_stdio(remote_api(global, &config).await?).await;

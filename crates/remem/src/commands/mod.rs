@@ -28,7 +28,7 @@ mod tenants;
 mod whoami;
 mod workshop;
 
-use crate::cli::{self, Config as ConfigCommand, GlobalArgs, RememCli, RememCommand};
+use crate::cli::{self, ConfigCommand, GlobalArgs, RememCli, RememCommand};
 use crate::config::{self, Config};
 use crate::host;
 use crate::http_api::HttpApi;

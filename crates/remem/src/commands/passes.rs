@@ -4,7 +4,7 @@ mod follow;
 mod schedule;
 
 use super::api;
-use crate::cli::{GlobalArgs, PassCommand, PassRunArgs as Run};
+use crate::cli::{GlobalArgs, PassCommand, PassRunArgs};
 use crate::output::{self, UsageError};
 use anyhow::bail;
 use follow::OpenedApi;
@@ -222,7 +222,7 @@ fn job_row(job: &JobDoc) -> Vec<String> {
     ]
 }
 
-async fn run_one(global: &GlobalArgs, opened: &OpenedApi, run: &Run) -> anyhow::Result<()> {
+async fn run_one(global: &GlobalArgs, opened: &OpenedApi, run: &PassRunArgs) -> anyhow::Result<()> {
     let known = opened
         .api
         .passes()

@@ -1,7 +1,7 @@
 //! `remem proposal`: lists, shows, submits and revises proposals, and decides about them.
 
 use super::api;
-use crate::cli::{GlobalArgs, ProposalCommand as Command};
+use crate::cli::{GlobalArgs, ProposalCommand};
 use crate::hints;
 use crate::output;
 use anyhow::Context;
@@ -13,10 +13,10 @@ use remem_wire::proposal::{
 use serde_json::{Map, Value};
 use std::path::Path;
 
-pub async fn run(global: &GlobalArgs, command: &Command) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, command: &ProposalCommand) -> anyhow::Result<()> {
     let api = api(global).await?;
     match command {
-        Command::List { state, kind, limit } => {
+        ProposalCommand::List { state, kind, limit } => {
             let query = ProposalsQuery {
                 state: state.clone(),
                 kind: kind.clone(),
@@ -25,8 +25,8 @@ pub async fn run(global: &GlobalArgs, command: &Command) -> anyhow::Result<()> {
             };
             list(global, api.as_ref(), query).await
         }
-        Command::Show { id } => show(global, api.as_ref(), id).await,
-        Command::Submit {
+        ProposalCommand::Show { id } => show(global, api.as_ref(), id).await,
+        ProposalCommand::Submit {
             file,
             kind,
             title,
@@ -48,7 +48,7 @@ pub async fn run(global: &GlobalArgs, command: &Command) -> anyhow::Result<()> {
                 &api.submit_proposal(request, None).await?.0,
             )
         }
-        Command::Revise {
+        ProposalCommand::Revise {
             id,
             file,
             title,
@@ -64,19 +64,19 @@ pub async fn run(global: &GlobalArgs, command: &Command) -> anyhow::Result<()> {
             };
             print_result(global, "revised", &api.revise_proposal(id, patch).await?)
         }
-        Command::Apply(decide) => {
+        ProposalCommand::Apply(decide) => {
             let decision = ProposalDecision {
                 artifact_digest: decide.digest.clone(),
             };
             print_decision(global, &api.apply_proposal(&decide.id, decision).await?)
         }
-        Command::Approve(decide) => {
+        ProposalCommand::Approve(decide) => {
             let decision = ProposalDecision {
                 artifact_digest: decide.digest.clone(),
             };
             print_decision(global, &api.approve_proposal(&decide.id, decision).await?)
         }
-        Command::Override {
+        ProposalCommand::Override {
             id,
             reason,
             note,
@@ -89,11 +89,13 @@ pub async fn run(global: &GlobalArgs, command: &Command) -> anyhow::Result<()> {
             };
             print_decision(global, &api.override_proposal(id, request).await?)
         }
-        Command::Reject { id } => print_result(global, "rejected", &api.reject_proposal(id).await?),
-        Command::Archive { id } => {
+        ProposalCommand::Reject { id } => {
+            print_result(global, "rejected", &api.reject_proposal(id).await?)
+        }
+        ProposalCommand::Archive { id } => {
             print_result(global, "archived", &api.archive_proposal(id).await?)
         }
-        Command::Installed => installed(global, api.as_ref()).await,
+        ProposalCommand::Installed => installed(global, api.as_ref()).await,
     }
 }
 

@@ -1,14 +1,14 @@
 //! `remem redact`: prints what a write would store of a text. It is for trying secrets files and
 //! for checking the redactor.
 
-use crate::cli::Redact;
+use crate::cli::RedactArgs;
 use crate::host;
 use anyhow::Context;
 use remem_core::redact::jsonl;
 use remem_core::{Redactor, ShapePolicy};
 use std::io::{BufRead, BufWriter, Read, Write};
 
-pub fn run(redact: &Redact) -> anyhow::Result<()> {
+pub fn run(redact: &RedactArgs) -> anyhow::Result<()> {
     if redact.jsonl {
         return answer_lines();
     }

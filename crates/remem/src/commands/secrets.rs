@@ -2,7 +2,7 @@
 //! argument (other users of a machine can see those) and is never printed.
 
 use super::api;
-use crate::cli::{GlobalArgs, Secret, SecretValue};
+use crate::cli::{GlobalArgs, SecretCommand, SecretValueArgs};
 use crate::output;
 use anyhow::Context;
 use remem_wire::secrets::{SecretInfo, SecretPut, SecretScopeQuery, SecretsQuery};
@@ -11,9 +11,9 @@ use serde_json::json;
 use std::io::Read;
 use zeroize::Zeroizing;
 
-pub async fn run(global: &GlobalArgs, command: &Secret) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, command: &SecretCommand) -> anyhow::Result<()> {
     match command {
-        Secret::Set(secret) => {
+        SecretCommand::Set(secret) => {
             let put = read_value(secret)?;
             print_result(
                 global,
@@ -21,7 +21,7 @@ pub async fn run(global: &GlobalArgs, command: &Secret) -> anyhow::Result<()> {
                 "set",
             )
         }
-        Secret::Rotate(secret) => {
+        SecretCommand::Rotate(secret) => {
             let put = read_value(secret)?;
             print_result(
                 global,
@@ -29,8 +29,8 @@ pub async fn run(global: &GlobalArgs, command: &Secret) -> anyhow::Result<()> {
                 "rotated",
             )
         }
-        Secret::List { owner } => list(global, owner.clone()).await,
-        Secret::Delete { name, scope, owner } => {
+        SecretCommand::List { owner } => list(global, owner.clone()).await,
+        SecretCommand::Delete { name, scope, owner } => {
             let query = SecretScopeQuery {
                 scope: Some(scope.clone()),
                 owner: owner.clone(),
@@ -98,7 +98,7 @@ async fn list(global: &GlobalArgs, owner: Option<String>) -> anyhow::Result<()> 
 }
 
 /// Reads the value of a secret from its file or from standard input.
-fn read_value(secret: &SecretValue) -> anyhow::Result<SecretPut> {
+fn read_value(secret: &SecretValueArgs) -> anyhow::Result<SecretPut> {
     let mut bytes = Zeroizing::new(Vec::new());
     match &secret.file {
         Some(file) => {

@@ -112,13 +112,13 @@ fn stop_signal() -> std::io::Result<impl Future<Output = &'static str>> {
     })
 }
 
-/// Where a person finds a key with every scope.
+/// The place of a key with every scope.
 enum FirstKey {
-    /// In the environment.
+    /// The environment variable holds it.
     Given,
-    /// In the file, written just now.
+    /// The file was written by this start.
     Written,
-    /// In the file, where an earlier start wrote it.
+    /// The file was written by an earlier start.
     InFile,
     /// Nowhere that this program knows of.
     Unknown,
@@ -214,7 +214,7 @@ fn greeting(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) -
     let url = format!("http://{address}");
     let dir = config.storage.data_dir.display();
     let file = format!("{dir}/{BOOTSTRAP_FILE}");
-    let (told, bearer) = match key {
+    let (reported, bearer) = match key {
         FirstKey::Given => (
             format!("from {BOOTSTRAP_KEY_VARIABLE}: tenant {DEFAULT_TENANT}, every scope"),
             format!("${BOOTSTRAP_KEY_VARIABLE}"),
@@ -245,7 +245,7 @@ fn greeting(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) -
     );
     let search = curl("search", "{\"query\": \"what does Ana prefer?\"}");
     format!(
-        "Remembrancer {} is ready at {url}\n  data  {place}\n  key   {told}\nTry:\n  {put}\n  {search}\n  \
+        "Remembrancer {} is ready at {url}\n  data  {place}\n  key   {reported}\nTry:\n  {put}\n  {search}\n  \
          remem --data-dir {dir} --url {url} events tail\n",
         env!("CARGO_PKG_VERSION")
     )

@@ -1,11 +1,11 @@
 //! `remem tenant`: creates and lists tenants. It opens the store itself, or a server with --url.
 
 use super::admin_api;
-use crate::cli::{GlobalArgs, Tenant};
+use crate::cli::{GlobalArgs, TenantCommand};
 use crate::output;
 use remem_wire::admin::TenantPut;
 
-pub async fn run(global: &GlobalArgs, command: &Tenant) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, command: &TenantCommand) -> anyhow::Result<()> {
     // If the store is opened directly, the default tenant administers the others, so a tenant that
     // is named is dropped here.
     let api = admin_api(&GlobalArgs {
@@ -14,7 +14,7 @@ pub async fn run(global: &GlobalArgs, command: &Tenant) -> anyhow::Result<()> {
     })
     .await?;
     match command {
-        Tenant::Create { id, shapes } => {
+        TenantCommand::Create { id, shapes } => {
             let tenant = api
                 .put_tenant(TenantPut {
                     id: id.clone(),
@@ -26,7 +26,7 @@ pub async fn run(global: &GlobalArgs, command: &Tenant) -> anyhow::Result<()> {
             }
             println!("tenant {} (secret shapes: {})", tenant.id, tenant.shapes);
         }
-        Tenant::List => {
+        TenantCommand::List => {
             let list = api.tenants().await?;
             if global.json {
                 return output::json(&list);

@@ -2,7 +2,7 @@
 
 use super::api;
 use crate::cli::{
-    GlobalArgs, LinkArgs, OneEntry, ProfileCommand, RetentionCommand, SessionCommand, SlotArgs,
+    EntryArgs, GlobalArgs, LinkArgs, ProfileCommand, RetentionCommand, SessionCommand, SlotArgs,
 };
 use crate::output::{self, preview};
 use remem_wire::reader;
@@ -133,7 +133,7 @@ pub async fn link(global: &GlobalArgs, link: &LinkArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub async fn audit(global: &GlobalArgs, target: &OneEntry) -> anyhow::Result<()> {
+pub async fn audit(global: &GlobalArgs, target: &EntryArgs) -> anyhow::Result<()> {
     let audit = api(global)
         .await?
         .audit(&target.memory_ref, &target.id)

@@ -139,25 +139,25 @@ fn errors_are_json_where_json_is_asked_for() {
     let file = folder.path().join("no.toml");
     std::fs::write(&file, "[server]\nlissten = 'x'\n").unwrap();
     let file = file.to_str().unwrap();
-    let told = |arguments: &[&str], code: i32| -> Value {
+    let reported = |arguments: &[&str], code: i32| -> Value {
         let ran = user.run(&[&["--json"], arguments].concat()).exits(code);
         assert_eq!(ran.stdout, "", "{arguments:?}");
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
         serde_json::from_str(&ran.stderr).unwrap_or_else(|e| panic!("{e}: {}", ran.stderr))
     };
-    let missing = told(&["get", MEMORY, "mem_1"], 3);
+    let missing = reported(&["get", MEMORY, "mem_1"], 3);
     let text = format!("entry mem_1 not found in memory {MEMORY}");
     assert_eq!(missing, json!({"error": "not_found", "message": text}));
-    let usage = told(&["put", MEMORY, "x", "--ttl", "banana"], 2);
+    let usage = reported(&["put", MEMORY, "x", "--ttl", "banana"], 2);
     assert_eq!(usage["error"], json!("usage"));
     let text = usage["message"].as_str().unwrap();
     assert!(text.contains("'banana'") && text.contains("7d"), "{text}");
-    assert_eq!(told(&["frobnicate"], 2)["error"], json!("usage"));
+    assert_eq!(reported(&["frobnicate"], 2)["error"], json!("usage"));
     assert_eq!(
-        told(&["pass", "run", "consolidate"], 2)["error"],
+        reported(&["pass", "run", "consolidate"], 2)["error"],
         json!("usage")
     );
-    let past = told(
+    let past = reported(
         &["put", MEMORY, "x", "--expires-at", "2001-01-01T00:00:00Z"],
         4,
     );
@@ -170,7 +170,7 @@ fn errors_are_json_where_json_is_asked_for() {
             .contains("2001-01-01T00:00:00Z"),
         "{past}"
     );
-    let config = told(&["--config", file, "config", "print"], 1);
+    let config = reported(&["--config", file, "config", "print"], 1);
     assert_eq!(config["error"], json!("failed"));
     let nowhere = run(remem().args([
         "--json",
@@ -261,9 +261,9 @@ fn a_closed_pipe_is_no_error() {
         let mut few = [0; 100];
         child.stdout.take().unwrap().read_exact(&mut few).unwrap();
         let output = child.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
+        let reported = String::from_utf8_lossy(&output.stderr);
         assert_eq!(
-            (output.status.code(), &*told),
+            (output.status.code(), &*reported),
             (Some(0), ""),
             "{arguments:?}"
         );
@@ -284,11 +284,11 @@ fn files_that_begin_with_a_mark_are_read() {
         &mut user.command(&["import", "-", "--ref", MEMORY]),
         unknown,
     );
-    let told = refused.exits(1).stderr;
+    let reported = refused.exits(1).stderr;
     assert!(
-        told.starts_with("line 1: unknown field `contnt`; did you mean `content`?")
-            && told.ends_with("error: 1 line was refused; the rest is stored\n"),
-        "{told}"
+        reported.starts_with("line 1: unknown field `contnt`; did you mean `content`?")
+            && reported.ends_with("error: 1 line was refused; the rest is stored\n"),
+        "{reported}"
     );
 }
 

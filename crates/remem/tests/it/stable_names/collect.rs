@@ -206,7 +206,7 @@ fn payloads() -> BTreeSet<String> {
     found
 }
 
-/// `a_field` as `aField`.
+/// Returns the camel case of a field: `aField` for `a_field`.
 fn camel(field: &str) -> String {
     let mut parts = field.split('_');
     let first = parts.next().unwrap_or_default().to_owned();
