@@ -2,12 +2,14 @@
 //! fault, the nearest known one, and no names of types. Texts of servers are not made here: they
 //! may not echo what a caller sent.
 
+use remem_core::sabotage;
 use serde_json::error::Category;
 
 /// The mark that some editors put before a text.
 pub const BOM: char = '\u{feff}';
 
-/// Says what is wrong with JSON that the user wrote. Texts are not shown: a file may hold secrets.
+/// Says what is wrong with JSON that the user wrote. Texts are not shown, because a file may hold
+/// secrets; an unknown name is shown only if it is nearly a known one.
 pub fn json(error: &serde_json::Error) -> String {
     if error.classify() != Category::Data {
         return remem_wire::error::json_hint(error);
@@ -17,7 +19,14 @@ pub fn json(error: &serde_json::Error) -> String {
         (0, _) => String::new(),
         (line, column) => format!(" (line {line}, column {column})"),
     };
-    match unknown(&text) {
+    let nearly = |(_, typed, known): &(&str, &str, Vec<&str>)| {
+        sabotage!(
+            "names-in-files-are-shown",
+            closest(typed, known.iter().copied()).is_some(),
+            true
+        )
+    };
+    match unknown(&text).filter(nearly) {
         Some((what, typed, known)) => format!("{}{place}", unknown_text(what, typed, &known)),
         None => remem_wire::error::json_hint(error),
     }
@@ -77,9 +86,10 @@ mod tests {
             hint(r#"{"id": "a", "bdoy": "b"}"#),
             "unknown field `bdoy`; did you mean `body`? (line 1, column 18)"
         );
-        assert_eq!(
-            hint(r#"{"colour": "red"}"#),
-            "unknown field `colour`; known fields are id, body (line 1, column 9)"
+        let secret = hint(r#"{"plum-harbour": "red"}"#);
+        assert!(
+            secret.contains("unknown field") && !secret.contains("plum"),
+            "{secret}"
         );
         let wrong = hint(r#"{"id": 7}"#);
         assert!(

@@ -409,7 +409,7 @@ fn half_a_section_stops_the_start_and_doctor_tells_about_the_keys() {
             format!("{whole}algorithms = [\"HS256\"]\n"),
             "auth.jwt.algorithms may name",
         ),
-        (format!("{whole}secret = \"x\"\n"), "unknown field"),
+        (format!("{whole}secret = \"x\"\n"), "unknown key `secret`"),
         (
             whole.clone(),
             "cannot be used as a JWKS document: unreadable",

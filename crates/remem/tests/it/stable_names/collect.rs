@@ -170,7 +170,7 @@ fn error_codes(sources: &[String]) -> BTreeSet<String> {
             codes.extend(all_between(&[body.to_owned()], "=> \"", "\""));
         }
         // A row of the table of problems has a status, then its code.
-        for table in text.split("fn row(&self) -> Row {").skip(1) {
+        for table in text.split("fn error_row(&self) -> ErrorRow {").skip(1) {
             let table = table.split(" fn ").next().unwrap_or_default();
             for status in 400..600 {
                 let row = format!("{status}, \"");
