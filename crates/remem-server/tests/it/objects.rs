@@ -138,7 +138,7 @@ async fn an_array_never_stands_for_an_object_of_a_body() {
                         .await;
                     let text = String::from_utf8_lossy(&answer.bytes).into_owned();
                     let refused = answer.status == StatusCode::BAD_REQUEST
-                        && (text.contains(NEEDED) || text.contains("expected a map"));
+                        && (text.contains(NEEDED) || text.contains("expected an object"));
                     if !refused {
                         wrong.push(format!("{method} {path} {body}: {} {text}", answer.status));
                     }
