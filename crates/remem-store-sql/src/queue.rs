@@ -111,8 +111,8 @@ impl<W> Queue<W> {
             changes += waiting.batch.changes().len();
             group.push(waiting);
         }
+        // The break makes a task wait until no batch waits.
         let work = sabotage!(
-            // The tests switch to the second form: a task then waits until no batch waits.
             "leases-wait-until-no-write-waits",
             inner.tasks.pop_front(),
             if inner.commits.is_empty() && group.is_empty() {
