@@ -8,6 +8,7 @@ use crate::files::tracked;
 use regex::Regex;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// Words that were tried as names and that nobody could explain.
 const RETIRED: [&str; 27] = [
@@ -65,6 +66,24 @@ const TYPES_OF_A_NAME_MAX: usize = 2;
 /// How few words are too few for a doc comment.
 const SHORT_WORDS: usize = 3;
 
+/// Compiles a pattern when it is first used, and once.
+macro_rules! pattern {
+    ($name:ident, $pattern:expr) => {
+        static $name: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new($pattern).expect("a constant pattern"));
+    };
+}
+
+pattern!(COMMENT, r"//.*$");
+pattern!(STRING, r#"b?r?"(?:[^"\\]|\\.)*""#);
+pattern!(WORD, r"[A-Z]?[a-z]+|[A-Z]+(?:\b|_)|[A-Z]+|\d+");
+pattern!(IDENTIFIER, r"\b[A-Za-z_]\w*");
+// An associated type stands inside an `impl` or a `trait` and has the name it must have.
+pattern!(
+    DECLARED,
+    r"^(?:\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|union|trait)|(?:pub(?:\([^)]*\))? )?type) (\w+)"
+);
+
 pub fn check(root: &Path) -> Vec<String> {
     let mut breaches = Vec::new();
     let mut types: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -96,12 +115,10 @@ pub fn check(root: &Path) -> Vec<String> {
 
 /// The source without comments and the contents of strings, line by line.
 fn code(text: &str) -> Vec<String> {
-    let comment = Regex::new(r"//.*$").expect("a constant pattern");
-    let string = Regex::new(r#"b?r?"(?:[^"\\]|\\.)*""#).expect("a constant pattern");
     let bare = |line: &str| {
         let line = line.replace("'\"'", "' '").replace("b'\\\"'", "b' '");
-        let without_strings = string.replace_all(&line, "\"\"");
-        comment.replace(&without_strings, "").into_owned()
+        let without_strings = STRING.replace_all(&line, "\"\"");
+        COMMENT.replace(&without_strings, "").into_owned()
     };
     let mut lines: Vec<String> = Vec::new();
     let mut in_raw = None::<&str>;
@@ -139,17 +156,15 @@ fn code(text: &str) -> Vec<String> {
 
 /// An identifier in its words, in lower case: `EntryId2` and `entry_id_2` are `entry`, `id`, `2`.
 fn words(identifier: &str) -> Vec<String> {
-    let part = Regex::new(r"[A-Z]?[a-z]+|[A-Z]+(?:\b|_)|[A-Z]+|\d+").expect("a constant pattern");
-    part.find_iter(identifier)
+    WORD.find_iter(identifier)
         .map(|found| found.as_str().trim_matches('_').to_lowercase())
         .collect()
 }
 
 fn retired(name: &str, code: &[String]) -> Vec<String> {
-    let identifier = Regex::new(r"\b[A-Za-z_]\w*").expect("a constant pattern");
     let mut breaches = Vec::new();
     for (at, line) in code.iter().enumerate() {
-        for found in identifier.find_iter(line) {
+        for found in IDENTIFIER.find_iter(line) {
             let found = found.as_str();
             if STORED.contains(&found) {
                 continue;
@@ -173,13 +188,9 @@ fn retired(name: &str, code: &[String]) -> Vec<String> {
 }
 
 fn type_names(code: &[String]) -> Vec<(usize, String)> {
-    // An associated type stands inside an `impl` or a `trait` and has the name it must have.
-    let declared =
-        Regex::new(r"^(?:\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|union|trait)|(?:pub(?:\([^)]*\))? )?type) (\w+)")
-            .expect("a constant pattern");
     code.iter()
         .enumerate()
-        .filter_map(|(at, line)| Some((at + 1, declared.captures(line)?[1].to_owned())))
+        .filter_map(|(at, line)| Some((at + 1, DECLARED.captures(line)?[1].to_owned())))
         .collect()
 }
 

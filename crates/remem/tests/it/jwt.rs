@@ -461,7 +461,10 @@ fn half_a_section_stops_the_start_and_doctor_tells_about_the_keys() {
     );
     let refused = run_on(&data, &["key", "create", "--principal", "ana c4nary"]);
     assert!(
-        refused.code != 0 && !refused.stderr.contains("c4nary"),
+        refused.code != 0
+            && refused
+                .stderr
+                .contains("--principal is not a valid name; you gave 'ana c4nary'"),
         "{}",
         refused.stderr
     );
