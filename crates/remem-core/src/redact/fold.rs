@@ -173,7 +173,7 @@ fn fold_char(c: char, level: FoldLevel, emit: &mut impl FnMut(char)) {
         }
         Some(&entry) => {
             let several = &BASIC_PLANE.several[(entry & 0xFF_FFFF) as usize..];
-            let several = several.iter().take((entry >> 24 & 0xF) as usize);
+            let several = several.iter().take((entry >> 24 & 0x7F) as usize);
             several
                 .filter_map(|&one| kept_of(one, level))
                 .for_each(emit);
