@@ -25,7 +25,7 @@ use remem_store::{Filter, Page, ReadAt, RecordLookup, StoreError};
 use serde_json::Value;
 use std::time::Duration;
 
-/// A word that speaks of a canary is one if it is as long as this.
+/// Fewest characters of a word with "canary" in it that is treated as a planted secret.
 const CANARY_CHARS_MIN: usize = 12;
 /// Entries that a check's memory may hold.
 const ENTRIES_MAX: u32 = 1_000;
@@ -127,7 +127,7 @@ impl Engine {
         Ok(set)
     }
 
-    /// Distills what was planted under names that begin so, and nothing else of the memory.
+    /// Distills the entries whose planted ids begin with `set`, and no other entry of the memory.
     pub async fn distill_planted(
         &self,
         caller: &Caller,

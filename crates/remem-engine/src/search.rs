@@ -270,8 +270,8 @@ impl Engine {
         Ok(best.collect())
     }
 
-    /// The query as a direction, if it is to be found by one. The embedder may be somebody else's:
-    /// it is sent what the rules leave.
+    /// The vector of the query, if the mode needs one. The model may be a remote service: the query
+    /// is redacted before it is sent.
     async fn query_vector(
         &self,
         tenant: &TenantId,

@@ -173,7 +173,7 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
         .any(|cause| cause.downcast_ref().is_some_and(closed))
 }
 
-/// Writes to standard output; ends the program quietly if nobody reads it any more, as `head` does
+/// Writes to standard output; ends the program quietly if the reader has closed it, as `head` does
 /// when it has enough. The library's `print!` and `println!` go here.
 pub fn write(text: std::fmt::Arguments<'_>) {
     match std::io::stdout().lock().write_fmt(text) {
@@ -187,7 +187,7 @@ pub fn write(text: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Writes to standard error; there is nobody to tell if that fails.
+/// Writes to standard error; a failure cannot be reported anywhere, so it is ignored.
 pub fn write_error(text: std::fmt::Arguments<'_>) {
     let _ = std::io::stderr().lock().write_fmt(text);
 }

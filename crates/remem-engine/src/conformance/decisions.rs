@@ -9,12 +9,12 @@ use remem_core::proposal::ProposalKind;
 use remem_core::{Permission, PrincipalId, Rejection, Seq, TenantId};
 use serde_json::{Value, json};
 
-/// What a gate of a conformance check came to.
+/// The outcome of a gate of a conformance check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gated {
     /// Whether it let the proposal pass.
     pub released: bool,
-    /// Type of the event that tells of the decision.
+    /// Type of the event that records the decision.
     pub kind: &'static str,
     /// Payload of that event.
     pub payload: Value,
@@ -85,7 +85,7 @@ impl Engine {
         })
     }
 
-    /// An engine over the same storage whose proposals take so many approvals.
+    /// Returns an engine on the same storage whose proposals need this number of approvals.
     fn gated(&self, quorum: u32) -> Engine {
         let parts = &self.parts;
         let proposals = ProposalSettings {
@@ -108,8 +108,8 @@ impl Engine {
         })
     }
 
-    /// Somebody of a tenant of checks.
-    async fn somebody(
+    /// Returns a caller in a tenant that only checks use.
+    async fn check_caller(
         &self,
         tenant: &TenantId,
         name: &str,
@@ -123,9 +123,11 @@ impl Engine {
         })
     }
 
-    /// A proposal whose author has asked for approvals.
+    /// Submits a proposal and opens its gate.
     async fn proposal_to_decide(&self, tenant: &TenantId) -> Result<String, EngineError> {
-        let author = self.somebody(tenant, "author", &Permission::ALL).await?;
+        let author = self
+            .check_caller(tenant, "author", &Permission::ALL)
+            .await?;
         let number = blake3::hash(self.parts.ids.unique_name().as_bytes()).to_hex();
         let artifact = json!({
             "templateId": format!("rehearsal-{}", &number[..16]), "version": "1.0.0",
@@ -151,11 +153,13 @@ impl Engine {
         id: &str,
         scenario: &str,
     ) -> Result<bool, EngineError> {
-        let reviewer = self.somebody(tenant, "reviewer", &Permission::ALL).await?;
+        let reviewer = self
+            .check_caller(tenant, "reviewer", &Permission::ALL)
+            .await?;
         let done = match scenario {
             "unauthorized-grant" => {
                 let nobody = self
-                    .somebody(tenant, "stranger", &[Permission::ProposalsRead])
+                    .check_caller(tenant, "stranger", &[Permission::ProposalsRead])
                     .await?;
                 match self.approve_proposal(&nobody, id, None).await {
                     Err(
@@ -174,7 +178,9 @@ impl Engine {
             }
             "quorum" => {
                 self.approve_proposal(&reviewer, id, None).await?;
-                let second = self.somebody(tenant, "second", &Permission::ALL).await?;
+                let second = self
+                    .check_caller(tenant, "second", &Permission::ALL)
+                    .await?;
                 self.approve_proposal(&second, id, None).await?
             }
             _ => self.approve_proposal(&reviewer, id, None).await?,

@@ -49,7 +49,7 @@ impl Engine {
         Ok(fired)
     }
 
-    /// As if the automation had been due since then and nobody had looked.
+    /// Makes the automation due since that instant, as if no pass had run.
     async fn backdate(
         &self,
         tenant: &TenantId,

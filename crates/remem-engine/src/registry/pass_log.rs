@@ -86,7 +86,7 @@ impl PassLog {
         all.entry(pass).or_default().insert(tenant.clone(), ended);
     }
 
-    /// Whether the pass failed for somebody, so that it is to be tried again soon.
+    /// Whether the pass failed for a tenant, so that it must be tried again soon.
     pub(crate) fn has_failed(&self, pass: &str) -> bool {
         let ended = self
             .last_failures

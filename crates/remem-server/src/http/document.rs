@@ -1,5 +1,5 @@
-//! What the OpenAPI document says of every operation alike, so that no handler has to: how a
-//! request can be refused, how long its lists may be, which values its fields take, and an example.
+//! Adds to the OpenAPI document the parts that are alike for every operation, so that no handler
+//! has to repeat them: the error responses, the limits of lists, the values of fields, an example.
 
 mod examples;
 mod values;
@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use utoipa::openapi::path::{Operation, Parameter, ParameterIn, PathItem};
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response};
 
-/// The document as clients need it: valid, with every answer described and every value bounded.
-pub(super) fn with_error_responses(mut document: OpenApi, policy: &Policy) -> Value {
+/// Completes the document for clients: valid, with every response described and every value bounded.
+pub(super) fn complete_document(mut document: OpenApi, policy: &Policy) -> Value {
     let paths = std::mem::take(&mut document.paths.paths);
     document.paths.paths = paths
         .into_iter()
@@ -55,7 +55,7 @@ fn name(method: &str, path: &str, operation: &mut Value) {
     }
 }
 
-/// Describes the answers that their handler says nothing about.
+/// Adds a description to every response that has none.
 fn describe(operation: &mut Value) {
     let responses = operation
         .get_mut("responses")
@@ -68,7 +68,7 @@ fn describe(operation: &mut Value) {
     }
 }
 
-/// What a status means wherever an operation does not say more.
+/// The description of a status where the operation gives none.
 fn meaning(status: &str) -> &'static str {
     match status {
         "200" => "Success",
@@ -91,8 +91,8 @@ fn meaning(status: &str) -> &'static str {
     }
 }
 
-/// How long a list of a request may be, by its schema and field. The engine checks it; this tells
-/// callers.
+/// Returns the maximum length of a list in a request, by its schema and field. The engine enforces
+/// the limits; here they are documented for callers.
 fn items_max(schema: &str, field: &str, policy: &Policy) -> Option<usize> {
     let entries_max = policy.batch_entries_max;
     Some(match (schema, field) {
@@ -109,7 +109,7 @@ fn items_max(schema: &str, field: &str, policy: &Policy) -> Option<usize> {
     })
 }
 
-/// The bounds of every list and map that a request can hold.
+/// Adds the limits of every list and map that a request can hold.
 fn bound_requests(document: &mut Value, policy: &Policy) {
     let mut wanted: Vec<String> = Vec::new();
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
@@ -150,7 +150,7 @@ fn bound_requests(document: &mut Value, policy: &Policy) {
     }
 }
 
-/// The names of the schemas that a part of the document refers to.
+/// Collects the names of the schemas that a part of the document refers to.
 fn collect_references(part: &Value, found: &mut Vec<String>) {
     match part {
         Value::Object(map) => {

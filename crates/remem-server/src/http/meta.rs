@@ -67,7 +67,7 @@ impl PublicDocuments {
             fixtures,
             engine.activation().as_str(),
         );
-        let openapi = document::with_error_responses(openapi, engine.policy()).to_string();
+        let openapi = document::complete_document(openapi, engine.policy()).to_string();
         PublicDocuments {
             discovery: RenderedDocument::new(discovery.to_string()),
             openapi: RenderedDocument::new(openapi),

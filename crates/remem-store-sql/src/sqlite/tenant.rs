@@ -41,7 +41,7 @@ pub(super) struct Upkeep {
     /// Text was erased since the journal was last truncated. True at first: the journal that an
     /// earlier process left behind may still hold text that it erased.
     pub needs_scrub: AtomicBool,
-    /// The file could not be opened the last time that somebody tried.
+    /// Whether the last attempt to open the file failed.
     pub unopened: AtomicBool,
     /// Something in the file was found to be damaged since it was last checked.
     pub damaged: AtomicBool,
@@ -60,7 +60,7 @@ impl Default for Upkeep {
 }
 
 impl Upkeep {
-    /// Whether somebody has to look at the tenant's file.
+    /// Whether the file cannot be opened, or damage was found in it since the last check.
     pub fn is_damaged(&self) -> bool {
         self.unopened.load(Ordering::Relaxed) || self.damaged.load(Ordering::Relaxed)
     }

@@ -111,7 +111,7 @@ async fn create(
     Ok(())
 }
 
-/// Whether without this key nobody could manage the tenant's keys any more.
+/// Whether this is the last key that can manage the tenant's keys.
 fn is_last_manager(list: &KeyList, id: &str) -> bool {
     let now = SystemClock.now();
     let lives =

@@ -187,7 +187,7 @@ fn write_key(path: &Path, key: &str) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Whether the key that an earlier start wrote is still good: one that was revoked helps nobody.
+/// Whether the key that an earlier start wrote still works; a revoked one is not shown.
 async fn earlier(config: &Config, engine: &Engine) -> FirstKey {
     let file = config.storage.data_dir.join(BOOTSTRAP_FILE);
     let Ok(text) = std::fs::read_to_string(file) else {
@@ -205,7 +205,7 @@ async fn earlier(config: &Config, engine: &Engine) -> FirstKey {
 /// Says where the host is and what to try. Whoever reads it may stop reading at any line.
 fn print_greeting(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) {
     let mut output = std::io::stdout().lock();
-    // A host whose greeting nobody reads runs all the same.
+    // The host runs even if the greeting cannot be written.
     let _ = output.write_all(greeting(config, address, key, place).as_bytes());
     let _ = output.flush();
 }

@@ -20,10 +20,10 @@ use remem_engine::workspace::{CONTENT_TYPE_CHARS_MAX, PATH_CHARS_MAX};
 use remem_wire::{entry, number};
 use serde_json::{Value, json};
 
-/// Characters of the name of a memory.
+/// Largest number of characters of a memory's name.
 const MEMORY_REF_CHARS: (usize, usize) = (1, 256);
 
-/// Tells the values of every parameter and of every field of a schema.
+/// Adds the possible values of every parameter and of every field of a schema.
 pub(super) fn add(document: &mut Value, policy: &Policy) {
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
     let items = paths.into_iter().flat_map(|paths| paths.values_mut());
@@ -64,7 +64,7 @@ pub(super) fn add(document: &mut Value, policy: &Policy) {
     }
 }
 
-/// Whether callers send the schema.
+/// Whether the schema is part of a request.
 fn is_request(name: &str) -> bool {
     [
         "Put", "Request", "Create", "Fork", "Run", "Register", "Snooze",
@@ -90,7 +90,7 @@ fn limit(schema: &mut Value, place: (&str, &str), policy: &Policy) {
     }
 }
 
-/// Sets the words that a text, or each text of a list, can be.
+/// Adds the words that a text, or each text of a list, can be.
 fn choose(schema: &mut Value, words: &[&str]) {
     if is_of_type(schema, "array") {
         return choose(&mut schema["items"], words);
@@ -171,7 +171,7 @@ fn words(place: (&str, &str)) -> Option<Vec<&'static str>> {
     })
 }
 
-/// How few and how many characters a text of a request can have, or each text of a list.
+/// The least and the greatest length of a text in a request, or of each text of a list.
 fn characters(place: (&str, &str), policy: &Policy) -> Option<(usize, usize)> {
     Some(match place {
         (_, "Idempotency-Key") => (1, policy.idempotency_key_chars_max),
