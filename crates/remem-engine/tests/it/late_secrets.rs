@@ -4,6 +4,7 @@
 use remem_core::{Draft, Permission, RecordKind, Seq};
 use remem_engine::heartbeats::NewHeartbeat;
 use remem_engine::keys::KeyRequest;
+use remem_engine::webhook::NewWebhook;
 use remem_engine::workspace::WriteConditions;
 use remem_engine::worlds::NewRule;
 use remem_testkit::{TestEnv, TestHost};
@@ -54,11 +55,21 @@ async fn planted(host: &TestHost) -> String {
         .put_heartbeat(&host.caller, "gate", heartbeat)
         .await
         .unwrap();
+    let webhook = NewWebhook {
+        url: "https://receiver.example/gate".to_owned(),
+        events: vec!["node.completed".to_owned()],
+        tags: vec![VALUE.to_owned()],
+        secret: None,
+    };
+    host.engine
+        .register_webhook(&host.caller, webhook, None)
+        .await
+        .unwrap();
     id
 }
 
 /// The answers in which callers can read these texts, each with a name.
-async fn shown(host: &TestHost, id: &str) -> [(&'static str, String); 6] {
+async fn shown(host: &TestHost, id: &str) -> [(&'static str, String); 7] {
     let engine = &host.engine;
     let caller = &host.caller;
     let rules = engine.list_rules(caller, "w1", None, None).await.unwrap();
@@ -75,12 +86,15 @@ async fn shown(host: &TestHost, id: &str) -> [(&'static str, String); 6] {
     let rules = rules.0.into_iter().map(|rule| rule.body);
     let heartbeat = engine.get_heartbeat(caller, "gate").await.unwrap();
     let heartbeats = engine.list_heartbeats(caller).await.unwrap();
+    let webhooks = engine.list_webhooks(caller).await.unwrap();
+    let webhook_tags: Vec<String> = webhooks.into_iter().flat_map(|hook| hook.tags).collect();
     [
         ("heartbeat", heartbeat.tag),
         ("heartbeats", format!("{heartbeats:?}")),
         ("rules", rules.collect()),
         ("links", format!("{links:?}")),
         ("labels", labels.join(" ")),
+        ("webhooks", webhook_tags.join(" ")),
         ("events", serde_json::Value::from_iter(payloads).to_string()),
     ]
 }

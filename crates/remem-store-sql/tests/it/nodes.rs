@@ -44,3 +44,35 @@ async fn no_commit_fails_because_of_one_on_another_node() {
         "every commit has a revision of its own"
     );
 }
+
+/// Another node holds the clock: the commit waits, and counts from what that node left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_counts_from_the_one_that_it_waited_for() {
+    let database = TestDatabase::fresh().await;
+    let store = Arc::new(database.open().await);
+    let scope = scope("a", "m");
+    let batch = |name: &str| {
+        let entry = admit(&scope, draft(name), NOON);
+        Batch::new(scope.tenant.clone(), NOON).put(id(name), entry)
+    };
+    let first = store.commit(batch("first")).await.unwrap();
+
+    let other = database.admin().await;
+    let advance = "BEGIN; UPDATE remem.tenant_clock SET revision = revision + 1";
+    other.batch_execute(advance).await.unwrap();
+    let commit = tokio::spawn({
+        let store = store.clone();
+        let second = batch("second");
+        async move { store.commit(second).await.unwrap() }
+    });
+    let waiting = "SELECT 1 FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let observer = database.admin().await;
+    wait_until("the commit waits for the clock", async || {
+        !observer.query(waiting, &[]).await.unwrap().is_empty()
+    })
+    .await;
+    other.batch_execute("COMMIT").await.unwrap();
+    let second = commit.await.unwrap();
+    assert_eq!(second.revision.0, first.revision.0 + 2);
+}
