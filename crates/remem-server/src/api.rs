@@ -22,6 +22,7 @@ pub use workshop::WorkshopApi;
 use async_trait::async_trait;
 use entries::workshop_filter;
 use remem_core::redact::SecretValue;
+use remem_core::sabotage;
 use remem_core::{MemoryRef, Rejection, Revision, Seq, ShapePolicy, TenantId};
 use remem_engine::agents::AgentInfo;
 use remem_engine::proposals::ProposalError;
@@ -282,7 +283,11 @@ impl LocalApi {
     /// Returns the name of a memory as answers give it: a caller may write `~/name` for
     /// `~user/name`.
     fn full_name(&self, memory_ref: &str) -> String {
-        let known = self.caller.memory_ref(memory_ref);
+        let known = sabotage!(
+            "own-memories-are-shown-by-their-short-name",
+            self.caller.memory_ref(memory_ref),
+            None
+        );
         known.map_or_else(|| memory_ref.to_owned(), |name| name.as_str().to_owned())
     }
 

@@ -114,8 +114,57 @@ impl Engine {
             }
             .into());
         }
-        let from_seq = fork.from_seq.unwrap_or(0);
-        let log = self.full_run_log(caller.tenant(), &id).await?;
+        let origin = ForkSource {
+            run_id: id.as_str().to_owned(),
+            from_seq: fork.from_seq.unwrap_or(0),
+            mode: fork.mode,
+        };
+        let body = fork_digest(&id, &fork);
+        let (state, facts) = match self.prepare_fork(caller, &id, &origin, fork.overlay).await {
+            // What the first request forked may be gone by now.
+            Err(
+                rejected @ (EngineError::Rejected(_)
+                | EngineError::UnknownWorkflow
+                | EngineError::ReplayUnavailable { .. }
+                | EngineError::NotFound(_)),
+            ) => {
+                let earlier = self.find_replayed_run(caller, "fork-run", &body, key);
+                let StartedRun { run, replayed } = earlier.await?.ok_or(rejected)?;
+                return Ok(ForkedRun {
+                    run,
+                    source: origin,
+                    replayed,
+                });
+            }
+            prepared => prepared?,
+        };
+        let start = PreparedRun {
+            id: self.parts.ids.run(),
+            idempotency: self.idempotency("fork-run", key, &body.for_run(&state))?,
+            state,
+            facts,
+            secrets: Vec::new(),
+        };
+        let policy = self.policy_of(caller);
+        let StartedRun { run, replayed } =
+            self.store_and_queue(policy, caller.tenant(), start).await?;
+        Ok(ForkedRun {
+            run,
+            source: origin,
+            replayed,
+        })
+    }
+
+    /// Checks that the run can be forked; returns what the fork starts with.
+    async fn prepare_fork(
+        &self,
+        caller: &Caller,
+        id: &RunId,
+        origin: &ForkSource,
+        overlay: Option<Map<String, Value>>,
+    ) -> Result<(RunState, Vec<(EventBody, Timestamp)>), EngineError> {
+        let from_seq = origin.from_seq;
+        let log = self.full_run_log(caller.tenant(), id).await?;
         if sabotage!(
             "anybody-forks-a-run",
             !self.may_see_run(caller, log.first()),
@@ -123,13 +172,12 @@ impl Engine {
         ) {
             return Err(EngineError::NotFound("run"));
         }
-        let body = fork_digest(&id, &fork);
         let unavailable = |reason| EngineError::ReplayUnavailable {
             from_seq,
             source_run: id.as_str().to_owned(),
             reason,
         };
-        let found = self.load_run(caller.tenant(), &id).await?;
+        let found = self.load_run(caller.tenant(), id).await?;
         let (source, _) = match (found, log.is_empty()) {
             (Some(_), true) => return Err(unavailable("event_log_unavailable")),
             (None, true) => return Err(EngineError::NotFound("run")),
@@ -142,34 +190,11 @@ impl Engine {
         if from_seq >= log.len() as u64 {
             return Err(EngineError::UnknownSequence);
         }
-        if fork.mode == ForkMode::Replay && !self.has_all_reads(caller.tenant(), &source).await? {
+        if origin.mode == ForkMode::Replay && !self.has_all_reads(caller.tenant(), &source).await? {
             return Err(unavailable("retention_expired"));
         }
-        let origin = ForkSource {
-            run_id: id.as_str().to_owned(),
-            from_seq,
-            mode: fork.mode,
-        };
-        let (state, facts) = self
-            .fork_state(caller, source.state, &log, origin.clone(), fork.overlay)
-            .await?;
-        let idempotency = self.idempotency("fork-run", key, &body.for_run(&state))?;
-        let policy = self.policy_of(caller);
-        let new_id = self.parts.ids.run();
-        let start = PreparedRun {
-            id: new_id,
-            state,
-            facts,
-            secrets: Vec::new(),
-            idempotency,
-        };
-        let StartedRun { run, replayed } =
-            self.store_and_queue(policy, caller.tenant(), start).await?;
-        Ok(ForkedRun {
-            run,
-            source: origin,
-            replayed,
-        })
+        self.fork_state(caller, source.state, &log, origin.clone(), overlay)
+            .await
     }
 
     /// The state that a fork starts with, and the facts that precede it.

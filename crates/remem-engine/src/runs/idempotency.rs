@@ -1,5 +1,5 @@
-//! Repeated requests to start a run: the digest by which they are recognised, and the run that the
-//! first one started. Nothing is started here.
+//! Repeated requests to start or fork a run: the digest by which they are recognised, and the run
+//! that the first one started. Nothing is started here.
 
 use super::{NewRun, StartedRun, stored_run_id};
 use crate::caller::Caller;
@@ -15,11 +15,12 @@ impl Engine {
     pub(super) async fn find_replayed_run(
         &self,
         caller: &Caller,
+        operation: &'static str,
         body: &RequestDigest,
         key: Option<&str>,
     ) -> Result<Option<StartedRun>, EngineError> {
         for body in [body.clone(), body.clone().for_user(caller.principal())] {
-            let idempotency = self.idempotency("create-run", key, &body)?;
+            let idempotency = self.idempotency(operation, key, &body)?;
             let committed = self
                 .replayed_commit(caller.tenant(), idempotency.as_ref())
                 .await?;

@@ -150,7 +150,7 @@ impl Engine {
                 | EngineError::NotFound(_)),
             ) => {
                 return self
-                    .find_replayed_run(caller, &body, key)
+                    .find_replayed_run(caller, "create-run", &body, key)
                     .await?
                     .ok_or(rejected);
             }

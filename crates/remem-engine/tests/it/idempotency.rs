@@ -3,14 +3,17 @@
 
 use remem_core::commitment::Delivery;
 use remem_core::proposal::ProposalKind;
+use remem_core::run::ForkMode;
 use remem_core::{Draft, Facets, Policy, Timestamp, Typology};
 use remem_engine::commitments::NewCommitment;
 use remem_engine::proposals::NewProposal;
-use remem_engine::runs::NewRun;
+use remem_engine::runner;
+use remem_engine::runs::{ForkRequest, NewRun};
 use remem_engine::workspace::WriteConditions;
 use remem_testkit::host::object;
-use remem_testkit::{NOON, TestEnv};
+use remem_testkit::{NOON, TestEnv, wait_until};
 use serde_json::json;
+use tokio::sync::watch;
 
 fn short_lived(content: &str, until: i64) -> Draft {
     Draft {
@@ -112,6 +115,54 @@ async fn a_run_whose_workflow_is_gone_is_answered_as_the_first_time() {
             .unwrap();
         let again = create().await.unwrap();
         assert_eq!((again.replayed, again.run.id), (true, first.run.id));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fork_whose_source_is_gone_is_answered_as_the_first_time() {
+    let mut env = TestEnv::new().await;
+    env.policy.run_retention_ms = 60_000;
+    let host = env.host().await;
+    let (_stop, stopping) = watch::channel(false);
+    runner::start_run_executor(&host.engine, &stopping);
+    let workflow = json!({"id": "w", "nodes": [{"id": "a", "typeId": "core.noop"}]});
+    host.engine
+        .put_workflow(&host.caller, "w", object(&workflow))
+        .await
+        .unwrap();
+    let new = NewRun {
+        workflow_id: "w".to_owned(),
+        ..NewRun::default()
+    };
+    let started = host.engine.create_run(&host.caller, new, None).await;
+    let source = started.unwrap().run.id;
+    let fork = |mode, key| {
+        let request = ForkRequest {
+            mode,
+            from_seq: Some(0),
+            overlay: None,
+        };
+        host.engine
+            .fork_run(&host.caller, source.as_str(), request, Some(key))
+    };
+    let is_ended = async |run: &str| {
+        let run = host.engine.get_run(&host.caller, run).await.unwrap();
+        run.state.status.is_terminal()
+    };
+    wait_until("the source ends", || is_ended(source.as_str())).await;
+    host.at(30);
+    let mut first = Vec::new();
+    for (mode, key) in [(ForkMode::Replay, "r"), (ForkMode::Branch, "b")] {
+        let forked = fork(mode, key).await.unwrap();
+        wait_until("the fork ends", || is_ended(forked.run.id.as_str())).await;
+        first.push((mode, key, forked.run.id));
+    }
+    host.at(70);
+    host.run_pass("runs").await;
+    for (mode, key, id) in first {
+        let again = fork(mode, key).await.unwrap();
+        assert_eq!((again.replayed, again.run.id), (true, id));
+        fork(mode, "another").await.expect_err("the source is gone");
     }
 }
 

@@ -7,9 +7,9 @@
 
 use remem_core::{Batch, Revision};
 use remem_store::Store;
-use remem_testkit::NOON;
 use remem_testkit::conformance::{admit, draft, id, scope};
 use remem_testkit::postgres::TestDatabase;
+use remem_testkit::{NOON, wait_until};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -68,7 +68,7 @@ async fn a_commit_counts_from_the_one_that_it_waited_for() {
     let waiting = "SELECT 1 FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'";
     let observer = database.admin().await;
-    wait_until("the commit waits for the clock", async || {
+    wait_until("the commit waits for the clock", || async {
         !observer.query(waiting, &[]).await.unwrap().is_empty()
     })
     .await;
