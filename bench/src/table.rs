@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_of_the_sorted_sample() {
+    fn percentiles_are_taken_from_the_sorted_sample() {
         let sample = LatencySample::new((1..=100).rev().map(|n| n * 1_000_000).collect(), 2.0);
         assert_eq!(
             (
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_readable() {
+    fn numbers_are_formatted_with_separators_and_useful_digits() {
         assert_eq!(
             [1_234_567.0, 12.34, 0.5, 999.6].map(number),
             ["1,234,567", "12.3", "0.50", "1000"]

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_the_same_every_time_and_long_enough() {
+    fn prose_is_deterministic_per_seed_and_long_enough() {
         let prose = |seed| WordList::new(5_000).prose(&mut SeededRandom::new(seed), 2_000);
         assert_eq!(prose(7), prose(7));
         assert_ne!(prose(7), prose(8));

@@ -43,7 +43,7 @@ fn root() -> PathBuf {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_tree_is_tidy() {
+    fn the_repository_breaks_no_house_rule() {
         let breaches = super::all();
         assert!(breaches.is_empty(), "\n{}", breaches.join("\n"));
     }

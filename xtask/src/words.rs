@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn retired_words_are_breaches_in_code_alone() {
+    fn retired_words_are_breaches_only_in_code() {
         let breach = |text: &str| retired("f.rs", &lines(text)).len();
         assert_eq!(breach("let door = 1;"), 1);
         assert_eq!(breach("fn go_on() {}"), 1);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_counted_but_not_associated_ones() {
+    fn associated_types_are_not_counted() {
         let found = type_names(&lines(
             "pub(crate) struct A;\n    enum B {}\ntype C = u8;\nimpl X for A {\n    type D = u8;\n}",
         ));

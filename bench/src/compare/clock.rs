@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_shows_in_the_clock_of_the_process() {
+    fn process_cpu_time_grows_with_work() {
         let pid = std::process::id();
         let before = of_process(pid).unwrap();
         let mut sum = 0_u64;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_shows_in_the_clock_of_ended_children() {
+    fn an_ended_command_adds_to_the_cpu_time_of_children() {
         let before = of_ended_children().unwrap();
         let status = std::process::Command::new("sh").args(["-c", ":"]).status();
         assert!(status.unwrap().success());

@@ -71,7 +71,7 @@ mod tests {
     use std::sync::Mutex;
 
     #[test]
-    fn every_piece_is_done_once() {
+    fn every_request_is_done_exactly_once() {
         let done = Mutex::new(Vec::new());
         let nanos = work(3, 10, || {
             Ok(|n| {

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_found_in_what_perf_writes() {
+    fn instruction_counts_are_parsed_from_perf_output() {
         let text =
             "# started on Wed Nov 18 13:00:00 2026\n\n123456,,instructions:u,1000,100.00,,\n";
         assert_eq!(perf_count(text), Some(123_456));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_found_in_what_callgrind_writes() {
+    fn instruction_counts_are_parsed_from_callgrind_output() {
         let text = "events: Ir\nsummary: 26043443\n\nfn=(1) main\n0 17\n\ntotals: 26043444\n";
         assert_eq!(callgrind_count(text), Some(26_043_444));
         assert_eq!(callgrind_count("summary: 12\n"), Some(12));

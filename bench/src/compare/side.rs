@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_changes_and_the_sides_do_not() {
+    fn a_pair_is_made_in_alternating_order_without_swapping_sides() {
         for turn in 0..4 {
             let mut order = Vec::new();
             let pair = Pair::make(turn, |side| {

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_tells_its_ends_and_its_quartiles() {
+    fn a_spread_has_minimum_maximum_and_quartiles() {
         let spread = Spread::of(&[1.2, 0.8, 1.0, 0.9, 1.1]);
         assert_eq!(
             [spread.min, spread.q1, spread.median, spread.q3, spread.max],
@@ -119,18 +119,18 @@ mod tests {
     }
 
     #[test]
-    fn the_distance_is_that_of_the_farther_quartile() {
+    fn a_spread_distance_is_from_1_to_its_farther_quartile() {
         let spread = Spread::of(&[0.99, 1.0, 1.0, 1.2, 1.2]);
         assert!((spread.distance() - 0.2).abs() < 1e-9);
     }
 
     #[test]
-    fn ratios_are_of_the_same_round() {
+    fn ratios_compare_values_of_the_same_round() {
         assert_eq!(ratios(&[2.0, 4.0], &[3.0, 2.0]), [1.5, 0.5]);
     }
 
     #[test]
-    fn three_percent_are_the_same_and_more_is_not() {
+    fn a_change_of_up_to_three_percent_counts_as_same() {
         assert_eq!(Verdict::of(1.0, None), Verdict::Same);
         assert_eq!(Verdict::of(1.03, None), Verdict::Same);
         assert_eq!(Verdict::of(0.97, None), Verdict::Same);

@@ -641,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_lowers_trust_and_never_raises_it() {
+    fn the_untrusted_tag_makes_a_draft_untrusted() {
         let tagged = |trust| Draft {
             tags: vec![UNTRUSTED_TAG.into()],
             facets: Facets {
@@ -657,7 +657,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_is_redacted() {
+    fn content_tags_and_metadata_are_redacted_on_admission() {
         let metadata = json!({"hunter2-hunter2": 1, "deep": [{"pw": "x hunter2-hunter2"}], "n": 9876543210u64, "ok": 42});
         let admitted = check(Draft {
             tags: vec![
@@ -706,7 +706,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_sees_what_would_be_stored_today() {
+    fn stored_entries_are_redacted_on_read_by_the_current_rules() {
         let entry = stored();
         let redactor = Redactor::new([SecretValue::new("db", "hunter2-hunter2")]);
         let policy = Policy::default();
@@ -730,7 +730,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_entry_is_redacted_whatever_its_size_becomes() {
+    fn readmission_redacts_even_if_markers_outgrow_the_size_limits() {
         let id = "a-long-name-for-a-short-value-makes-a-marker-that-outgrows-it";
         let redactor = Redactor::new([SecretValue::new(id, "hunter2!")]);
         let policy = Policy::default();
@@ -791,7 +791,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_become_alike_keep_both_values() {
+    fn metadata_keys_that_redact_to_the_same_key_keep_both_values() {
         let metadata = json!({"a hunter2-hunter2": 1, "a [REDACTED:db]": 2});
         let admitted = check(Draft {
             metadata: metadata.as_object().cloned(),
@@ -803,7 +803,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_hold_secrets_are_refused_without_an_echo() {
+    fn a_secret_in_a_ref_or_id_is_rejected_without_echoing_it() {
         let redactor = Redactor::new([SecretValue::new("db", "hunter2-hunter2")]);
         let policy = Policy::default();
         let admission = Admission {
@@ -866,7 +866,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_beside_the_text_is_refused_if_it_holds_a_secret() {
+    fn a_secret_in_any_facet_name_is_rejected() {
         for (field, facets) in secret_names() {
             let tier = if facets.interaction.is_some() {
                 Tier::Interaction
@@ -889,7 +889,7 @@ mod tests {
     }
 
     #[test]
-    fn names_beside_the_text_are_looked_at_again() {
+    fn facet_names_are_redacted_on_read_and_on_readmission() {
         let redactor = Redactor::new([SecretValue::new("db", "hunter2-hunter2")]);
         let policy = Policy::default();
         let admission = Admission {
@@ -913,7 +913,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_held_against_what_would_be_stored() {
+    fn oversized_content_tags_and_metadata_are_rejected() {
         let field_of = |r: Result<Admitted, Rejection>| r.unwrap_err().field();
         assert_eq!(field_of(check(draft(""))), Some("content"));
         assert_eq!(field_of(check(draft(&"x".repeat(65_537)))), Some("content"));
@@ -961,7 +961,7 @@ mod tests {
     }
 
     #[test]
-    fn the_past_and_the_empty_cell_are_refused() {
+    fn past_expiry_and_unsupported_tier_typology_are_rejected() {
         assert_eq!(
             check(Draft {
                 expires_at: Some(Timestamp(1_000)),

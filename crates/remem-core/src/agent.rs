@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_says_has_a_default() {
+    fn omitted_install_fields_get_defaults() {
         let manifest = json!({"agentId": "local.a.b", "persona": "P", "modelClass": "general", "systemPrompt": "Be brief."});
         let install = InstallRequest {
             manifest: manifest.as_object().unwrap().clone(),
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_read_as_it_is() {
+    fn a_stored_agent_is_read_without_validation() {
         let marked = json!({"packName": "[R]", "peers": 7, "manifest": {"persona": "[R]", "modelClass": "[R]", "confidence": {"defaultThreshold": "[R]"},
             "memoryShape": "[R]", "toolAllowlist": ["[R]", 1], "systemPromptRef": "a.md"}});
         let agent = Agent::from_stored("local.a.b".into(), marked.as_object().unwrap().clone());
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn packs_are_peers_of_other_agents_only() {
+    fn an_agents_own_pack_does_not_satisfy_its_peer_dependencies() {
         let wants = agent(
             "local.a.b",
             "own",
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn degraded_names_each_missing_thing_once() {
+    fn each_missing_requirement_is_listed_once() {
         let asks = json!({"requiresCapabilities": ["memory.search", "host.workspace", "nice", "aiProviders.toolCalling"]});
         let asks = agent("local.a.b", "own", asks, &[("nice", true)]).unwrap();
         let none = Capabilities::compute(Facts::default());
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_about_the_pack_are_checked() {
+    fn pack_name_peers_and_manifest_size_are_validated() {
         let field = |pack: &str, peers: &[(&str, bool)]| {
             agent("local.a.b", pack, json!({}), peers)
                 .unwrap_err()

@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn degraded_is_exactly_what_is_asked_for_and_missing() {
+    fn missing_dimensions_are_those_requested_and_unsupported() {
         for facts in every_combination() {
             let capabilities = Capabilities::compute(facts);
             for asked in 0..8u8 {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_the_protocols_closed_vocabulary() {
+    fn dimension_names_match_the_protocol_vocabulary() {
         let names: Vec<_> = DIMENSIONS.iter().map(|d| d.name).collect();
         assert_eq!(
             names,
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_known_once_and_never_without_their_parents() {
+    fn feature_keys_are_unique_and_imply_their_parents() {
         for (n, feature) in FEATURES.iter().enumerate() {
             assert!(
                 FEATURES[n + 1..]

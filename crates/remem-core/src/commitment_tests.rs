@@ -53,7 +53,7 @@ fn predicate(once: bool) -> Commitment {
 }
 
 #[test]
-fn a_single_instant_fires_once() {
+fn a_one_time_commitment_fires_once_then_is_deleted() {
     let one = commitment(CommitmentTrigger::Once, Some(1_000));
     assert_eq!(
         one.due_action(Timestamp(999), RETENTION_MS),
@@ -77,7 +77,7 @@ fn a_single_instant_fires_once() {
 }
 
 #[test]
-fn missed_instants_become_one_and_the_next_lies_ahead() {
+fn missed_instants_fire_once_and_the_next_is_in_the_future() {
     let DueAction::Fire { instant, next } =
         hourly().due_action(Timestamp(3_600_000 * 6 + 5), RETENTION_MS)
     else {
@@ -99,7 +99,7 @@ fn missed_instants_become_one_and_the_next_lies_ahead() {
 }
 
 #[test]
-fn a_zone_keeps_its_time_of_day() {
+fn a_cron_commitment_keeps_its_local_time_across_dst() {
     let when = CommitmentTrigger::Recurring {
         every: None,
         cron: Some("0 9 * * *".to_owned()),
@@ -120,7 +120,7 @@ fn a_zone_keeps_its_time_of_day() {
 }
 
 #[test]
-fn what_nobody_confirms_or_makes_true_is_given_up() {
+fn unconfirmed_and_unmet_commitments_are_given_up() {
     let pending = Commitment {
         state: CommitmentState::Pending,
         give_up_at: 14 * DAY,
@@ -167,7 +167,7 @@ fn what_nobody_confirms_or_makes_true_is_given_up() {
 }
 
 #[test]
-fn what_has_ended_stays_so() {
+fn an_ended_commitment_rejects_every_transition() {
     for state in [
         CommitmentState::Done,
         CommitmentState::Cancelled,
@@ -210,7 +210,7 @@ fn what_has_ended_stays_so() {
 }
 
 #[test]
-fn it_is_read_as_it_was_written() {
+fn a_commitment_round_trips_through_its_map() {
     for one in [
         hourly(),
         predicate(true),
@@ -225,7 +225,7 @@ proptest! {
     #![proptest_config(crate::test_cases::config(64, 256))]
 
     #[test]
-    fn a_predicate_fires_with_every_turn_to_true_and_never_otherwise(seen in prop::collection::vec(any::<bool>(), 0..60), once: bool) {
+    fn a_predicate_fires_exactly_when_it_turns_true(seen in prop::collection::vec(any::<bool>(), 0..60), once: bool) {
         let mut one = predicate(once);
         let mut fires = 0;
         let mut before = false;
@@ -245,7 +245,7 @@ proptest! {
     }
 
     #[test]
-    fn every_instant_fires_at_most_once_and_none_too_early(waits in prop::collection::vec(0i64..5 * 3_600_000, 1..60)) {
+    fn each_instant_fires_at_most_once_and_never_early(waits in prop::collection::vec(0i64..5 * 3_600_000, 1..60)) {
         let mut one = hourly();
         let mut now = Timestamp(0);
         let mut fired = Vec::new();

@@ -111,7 +111,7 @@ fn replay(said: &[(i64, String)]) -> SlotModel {
 }
 
 #[test]
-fn the_first_answer_stands_alone() {
+fn the_first_answer_in_a_slot_is_open_ended() {
     assert_eq!(
         place_in_slot::<usize>(&window(5, "a", Trust::Tool), &[]),
         SlotPlacement::Insert {
@@ -122,7 +122,7 @@ fn the_first_answer_stands_alone() {
 }
 
 #[test]
-fn a_newer_answer_closes_the_present_one() {
+fn a_newer_answer_closes_the_current_one() {
     let mut rows = replay(&[(5, "a".into())]);
     assert_eq!(
         rows.put(&window(9, "b", Trust::Model)),
@@ -138,7 +138,7 @@ fn a_newer_answer_closes_the_present_one() {
 }
 
 #[test]
-fn inv_41_a_late_answer_is_born_closed() {
+fn inv_41_a_late_answer_is_inserted_already_closed() {
     let mut rows = replay(&[(20, "new".into())]);
     assert_eq!(
         rows.put(&window(5, "old", Trust::Tool)),
@@ -162,7 +162,7 @@ fn inv_41_a_late_answer_is_born_closed() {
 }
 
 #[test]
-fn at_one_start_the_better_believed_wins_then_the_newer() {
+fn at_equal_starts_higher_trust_wins_then_the_newer_entry() {
     let rows = [SlotWindow {
         id: 1,
         window: window(5, "a", Trust::Tool),
@@ -194,7 +194,7 @@ fn at_one_start_the_better_believed_wins_then_the_newer() {
 }
 
 #[test]
-fn a_loser_is_in_nobodys_way() {
+fn an_empty_window_does_not_block_a_later_insert() {
     let mut rows = replay(&[(5, "b".into()), (5, "a".into())]);
     assert!(rows.slot[1].window.is_empty());
     assert_eq!(
@@ -208,7 +208,7 @@ fn a_loser_is_in_nobodys_way() {
 }
 
 #[test]
-fn untrusted_answers_take_nothing_from_trusted_ones() {
+fn untrusted_answers_never_shorten_trusted_ones() {
     let mut rows = replay(&[(5, "a".into())]);
     for start in [5, 6, 39] {
         assert_eq!(
@@ -231,7 +231,7 @@ fn untrusted_answers_take_nothing_from_trusted_ones() {
 }
 
 #[test]
-fn an_untrusted_answer_that_came_first_does_not_bound_a_trusted_one() {
+fn earlier_untrusted_answers_do_not_bound_a_trusted_one() {
     let mut rows = SlotModel::default();
     rows.put(&window(3, "x", Trust::Untrusted));
     rows.put(&window(9, "y", Trust::Untrusted));
@@ -247,7 +247,7 @@ fn an_untrusted_answer_that_came_first_does_not_bound_a_trusted_one() {
 }
 
 #[test]
-fn to_vouch_for_an_answer_that_was_cut_short_makes_it_whole() {
+fn a_trusted_repeat_of_a_closed_answer_is_open_ended() {
     let mut rows = SlotModel::default();
     rows.put(&window(3, "a", Trust::Untrusted));
     assert_eq!(
@@ -266,7 +266,7 @@ fn to_vouch_for_an_answer_that_was_cut_short_makes_it_whole() {
 }
 
 #[test]
-fn an_end_that_was_told_holds() {
+fn an_explicit_end_is_kept() {
     let with_end = ValidityWindow {
         to: Some(Timestamp(8)),
         ..window(5, "b", Trust::Tool)
@@ -310,7 +310,7 @@ fn an_end_that_was_told_holds() {
 }
 
 #[test]
-fn what_is_taken_back_ends_without_a_successor() {
+fn a_retracted_answer_ends_without_a_successor() {
     let mut rows = replay(&[(5, "a".into()), (20, "b".into())]);
     assert_eq!(rows.end(3, Trust::Operator), None, "nothing holds yet");
     assert_eq!(rows.end(12, Trust::Untrusted), None);
@@ -335,7 +335,7 @@ fn what_is_taken_back_ends_without_a_successor() {
 }
 
 #[test]
-fn what_is_said_stays_out_of_logs() {
+fn debug_output_omits_the_value() {
     let row = SlotWindow {
         id: 1,
         window: window(5, "the secret plan", Trust::Tool),
@@ -381,7 +381,7 @@ fn procedures(list: &[(i64, Trust)]) -> Vec<Procedure> {
 }
 
 #[test]
-fn procedures_follow_one_another() {
+fn procedures_supersede_by_time_and_trust() {
     let active = |at: i64, trust: Trust| {
         Some(ActiveProcedure {
             id: 7,
@@ -511,7 +511,7 @@ proptest! {
     }
 
     #[test]
-    fn inv_44_whatever_was_said_is_kept(steps in steps()) {
+    fn inv_44_no_answer_is_ever_dropped(steps in steps()) {
         let rows = walk(&steps, |before, after| {
             assert!(after.slot.len() >= before.slot.len() && after.without_slot.len() >= before.without_slot.len());
             for (old, new) in before.slot.iter().zip(&after.slot) {
@@ -522,7 +522,7 @@ proptest! {
     }
 
     #[test]
-    fn inv_45_as_of_is_what_was_said_last(said in prop::collection::vec((0..DOMAIN, 0..3u8), 0..20)) {
+    fn inv_45_as_of_returns_the_latest_answer(said in prop::collection::vec((0..DOMAIN, 0..3u8), 0..20)) {
         let mut said: Vec<(i64, String)> = said.into_iter().map(|(from, value)| (from, value.to_string())).collect();
         said.sort();
         said.dedup_by_key(|(from, _)| *from);
@@ -530,7 +530,7 @@ proptest! {
     }
 
     #[test]
-    fn inv_41_the_order_of_arrival_does_not_matter(
+    fn inv_41_order_of_arrival_does_not_matter(
         starts in prop::collection::btree_set(0..DOMAIN, 0..14), order in any::<prop::sample::Index>(), seed in any::<u64>()
     ) {
         let mut said: Vec<(i64, String)> = starts.iter().map(|from| (*from, format!("v{from}"))).collect();
@@ -543,7 +543,7 @@ proptest! {
     }
 
     #[test]
-    fn inv_62_trusted_time_is_never_lost_to_untrusted(steps in steps()) {
+    fn inv_62_untrusted_answers_never_displace_trusted_ones(steps in steps()) {
         let trusted = |window: &ValidityWindow| window.trust != Trust::Untrusted;
         let mut step = 0;
         walk(&steps, |before, after| {
@@ -578,7 +578,7 @@ proptest! {
     }
 
     #[test]
-    fn inv_43_supersession_ends(list in prop::collection::vec((0..20i64, any_trust()), 1..40)) {
+    fn inv_43_supersession_chains_terminate(list in prop::collection::vec((0..20i64, any_trust()), 1..40)) {
         let rows = procedures(&list);
         for start in 0..rows.len() {
             let mut at = start;

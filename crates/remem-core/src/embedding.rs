@@ -123,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_no_direction_is_no_vector() {
+    fn zero_non_finite_and_missized_vectors_are_rejected() {
         assert!(Embedding::from_components(&[0.0; 16]).is_none());
         assert!(Embedding::from_components(&[f32::NAN; 16]).is_none());
         assert!(Embedding::from_components(&[f32::INFINITY; 16]).is_none());
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn models_differ_by_name_and_by_width() {
+    fn model_ids_differ_by_name_and_dimension() {
         assert_ne!(ModelId::of("a", 384), ModelId::of("b", 384));
         assert_ne!(ModelId::of("a", 384), ModelId::of("a", 768));
         assert!(ModelId::of("a", 384).0 >= 0);
@@ -144,7 +144,7 @@ mod tests {
         #![proptest_config(crate::test_cases::config(64, 256))]
 
         #[test]
-        fn a_byte_a_component_keeps_the_angle(a in prop::collection::vec(-1f32..1.0, 64), b in prop::collection::vec(-1f32..1.0, 64)) {
+        fn one_byte_per_component_preserves_cosine_similarity(a in prop::collection::vec(-1f32..1.0, 64), b in prop::collection::vec(-1f32..1.0, 64)) {
             let exact = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
             let cosine = exact(&a, &b) / (exact(&a, &a) * exact(&b, &b)).sqrt();
             let a = Embedding::from_components(&a).unwrap();

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_ends_at_the_millisecond_it_expires() {
+    fn an_entry_is_not_live_from_its_expiry_on() {
         assert!(entry(Some(100), None).is_live(Timestamp(99)));
         assert!(!entry(Some(100), None).is_live(Timestamp(100)));
         assert!(entry(None, None).is_live(Timestamp(i64::MAX)));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_is_live_while_it_holds() {
+    fn an_entry_is_live_only_within_its_validity_window() {
         let window = |valid_at: Option<i64>, invalid_at: Option<i64>| {
             let facets = Facets {
                 valid_at: valid_at.map(Timestamp),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn six_of_nine_cells_are_produced() {
+    fn six_tier_and_typology_pairs_are_allowed() {
         let produced: Vec<_> = Tier::ALL
             .iter()
             .flat_map(|t| {
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn names_survive_a_round_trip() {
+    fn tier_and_typology_names_round_trip() {
         for t in Tier::ALL {
             assert_eq!(t.as_str().parse(), Ok(t));
         }
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_output_carries_no_content() {
+    fn debug_output_omits_the_content() {
         assert!(!format!("{:?}", entry(None, None)).contains("secret text"));
         let draft = Draft {
             content: "secret text".into(),

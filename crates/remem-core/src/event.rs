@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bodies_survive_storage() {
+    fn event_bodies_round_trip_through_storage() {
         let entry = EntryRef {
             memory_ref: "m".into(),
             memory_id: "e".into(),
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn free_text_of_callers_is_in_no_event() {
+    fn caller_text_is_kept_out_of_events() {
         for tag in [
             "source:chat",
             "source:run",
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chain_depends_on_every_part() {
+    fn the_chain_hash_covers_every_field() {
         let zero = [0; 32];
         let run = |name, seq, at: Option<i64>| Some((name, seq, at.map(Timestamp)));
         let link = ChainLink {

@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn malformed_refs_resolve_to_nothing() {
+    fn malformed_memory_refs_are_rejected() {
         let long = "x".repeat(257);
         for bad in [
             "",
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_refs_are_kept_as_they_are() {
+    fn valid_memory_refs_are_kept_unchanged() {
         let long = "é".repeat(256);
         for good in [
             "agent-1",
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owned_memory_is_seen_by_its_owner_and_the_host() {
+    fn an_owned_memory_is_visible_to_its_owner_and_the_host_only() {
         let own = MemoryRef::parse("~ada/ops").unwrap();
         let shared = MemoryRef::parse("ada/ops").unwrap();
         assert_eq!((own.owner(), shared.owner()), (Some("ada"), None));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn tenants_use_a_closed_alphabet() {
+    fn tenant_ids_use_a_closed_alphabet() {
         for bad in ["", ".a", "-a", "a/b", "a..b", "a b", "ä", &"a".repeat(65)] {
             assert_eq!(TenantId::parse(bad), None, "{bad:?}");
         }

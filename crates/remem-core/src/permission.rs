@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_role_is_a_set_of_permissions() {
+    fn each_role_lists_distinct_permissions() {
         for (name, permissions) in ROLES {
             assert!(
                 !permissions.is_empty() && role_permissions(name) == Some(permissions),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_names_every_permission() {
+    fn the_unknown_permission_error_lists_every_permission() {
         let text = UnknownPermission.to_string();
         for p in Permission::ALL {
             assert!(text.contains(p.as_str()), "{p}");

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eight_attempts_take_about_an_hour() {
+    fn eight_webhook_attempts_take_about_an_hour() {
         let p = Policy::default();
         let waits: Vec<i64> = (1..p.webhook_attempts_max)
             .map(|attempts| p.webhook_wait_ms(attempts) / 1_000)
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_follow_the_rule() {
+    fn list_and_search_limits_are_defaulted_and_clamped() {
         let p = Policy::default();
         for (requested, given) in [
             (None, 100),

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_memory_decides() {
+    fn the_memory_ref_selects_the_profile() {
         let custom = Profile {
             name: "notes".into(),
             ..Profile::general()
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_at_the_start() {
+    fn invalid_profiles_and_patterns_are_rejected() {
         let with = |change: fn(&mut Profile)| {
             let mut profile = Profile {
                 name: "p".into(),
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workshop_sorts_what_it_is_told() {
+    fn the_workshop_profile_classifies_drafts() {
         let habit = shaped("Always send the weekly report as a table.");
         assert_eq!(
             (habit.tier, habit.typology),
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_general_memory_takes_what_it_is_given() {
+    fn the_general_profile_does_not_classify_by_content() {
         let draft = Draft {
             content: "Always send tables.".into(),
             typology_is_default: true,
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_guard_is_primary_a_statement_names_its_world() {
+    fn a_primary_guard_requires_drafts_to_name_a_world() {
         let primary = Profile {
             guard: GuardMode::Primary,
             ..Profile::workshop()

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn each_gate_holds_on_its_own() {
+    fn each_promotion_gate_blocks_on_its_own() {
         for (list, is_current, threshold, expected) in [
             (&[(Trust::Operator, "a")][..], true, 4, Ok(())),
             (
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_distinct() {
+    fn promotion_block_names_are_distinct() {
         let names = [
             PromotionBlock::Untrusted,
             PromotionBlock::NotCurrent,
@@ -174,14 +174,14 @@ mod tests {
         #![proptest_config(crate::test_cases::config(64, 256))]
 
         #[test]
-        fn inv_62_untrusted_sources_alone_never_promote(threads in prop::collection::vec(0..100u8, 1..60), threshold in 0..9u32) {
+        fn inv_62_untrusted_evidence_alone_never_promotes(threads in prop::collection::vec(0..100u8, 1..60), threshold in 0..9u32) {
             let list: Vec<String> = threads.iter().map(u8::to_string).collect();
             let list: Vec<(Trust, &str)> = list.iter().map(|thread| (Trust::Untrusted, thread.as_str())).collect();
             prop_assert_eq!(check_promotion(&evidence(&list), true, threshold), Err(PromotionBlock::Untrusted));
         }
 
         #[test]
-        fn more_evidence_never_holds_a_claim_back(
+        fn more_evidence_never_blocks_a_promotion(
             list in prop::collection::vec((0..5usize, 0..6u8), 0..12), more in prop::collection::vec((0..5usize, 0..6u8), 0..12)
         ) {
             let read = |list: &[(usize, u8)]| list.iter().fold(Evidence::default(), |all, (trust, thread)| {

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn common_words_are_dropped_unless_they_are_all_there_is() {
+    fn stop_words_are_dropped_unless_the_query_is_only_stop_words() {
         assert_eq!(
             terms("When did Ana's flight to Lisbon leave?"),
             ["ana", "flight", "lisbon", "leave"]
@@ -107,12 +107,12 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_sorted() {
+    fn the_stop_word_table_is_sorted() {
         assert!(COMMON.is_sorted());
     }
 
     #[test]
-    fn queries_are_bounded() {
+    fn queries_are_bounded_in_length_and_terms() {
         let policy = Policy::default();
         assert_eq!(
             Query::parse("  ", &policy).unwrap_err().field(),

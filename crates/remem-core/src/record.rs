@@ -318,7 +318,7 @@ mod tests {
     use crate::{Admission, Policy, Redactor};
 
     #[test]
-    fn ciphertext_survives_every_redaction() {
+    fn ciphertext_is_unchanged_by_redaction() {
         let policy = Policy::default();
         let values = ["12345678", "00000000", "[1,2,3,4]", "255,255,255"];
         let redactor = Redactor::new(values.map(|value| SecretValue::new("hostile", value)));

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_keep_their_time_of_day() {
+    fn intervals_keep_their_local_time_of_day() {
         let every = |text, zone| Timing::parse(Some(text), None, zone).unwrap();
         let daily = every("P1D", "Europe/Berlin");
         // 03:00 in Berlin, before and after the change of 29 March 2026.
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_timings_are_refused_without_an_echo() {
+    fn invalid_timings_are_rejected_without_echoing_them() {
         let refused = |every: Option<&str>, cron: Option<&str>, zone: &str| {
             Timing::parse(every, cron, zone).unwrap_err()
         };
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn cron_lines_follow_the_clocks_of_their_zone() {
+    fn cron_ticks_follow_the_time_zone_across_dst() {
         // In Berlin 02:00–03:00 does not exist on 29 March 2026, and 02:00–03:00 exists twice on 25
         // October 2026.
         let rows: [(&str, &str, &str, &[&str]); 13] = [

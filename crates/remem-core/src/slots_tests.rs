@@ -88,21 +88,21 @@ const TRAPS: &[&[&str]] = &[
 ];
 
 #[test]
-fn procedures_with_one_answer_have_a_slot() {
+fn procedures_parse_to_a_slot() {
     for (text, slot) in FILLED {
         assert_eq!(procedural_slot(text).as_deref(), Some(*slot), "{text}");
     }
 }
 
 #[test]
-fn what_is_in_doubt_has_no_slot() {
+fn ambiguous_procedures_have_no_slot() {
     for (reason, text) in EMPTY {
         assert_eq!(procedural_slot(text), None, "{reason}: {text}");
     }
 }
 
 #[test]
-fn rules_that_hold_side_by_side_share_no_slot() {
+fn compatible_rules_never_share_a_slot() {
     for row in TRAPS {
         let mut slots: Vec<String> = row
             .iter()
@@ -116,7 +116,7 @@ fn rules_that_hold_side_by_side_share_no_slot() {
 }
 
 #[test]
-fn facts_have_the_slots_of_consolidation() {
+fn semantic_slots_match_those_of_consolidation() {
     assert_eq!(
         semantic_slot("Nadia's role is now surgeon."),
         Some(("nadia|role".to_owned(), "surgeon".to_owned()))
@@ -128,7 +128,7 @@ proptest::proptest! {
     #![proptest_config(crate::test_cases::config(64, 256))]
 
     #[test]
-    fn a_slot_is_two_short_keys(text in "(always |never |use |for |when |prefer |send )?([a-zA-Z'#]{1,8}[ ,]? ?){0,12}(as|for|in|over)? ?[a-z ]{0,20}") {
+    fn a_slot_is_subject_and_class_and_ignores_politeness(text in "(always |never |use |for |when |prefer |send )?([a-zA-Z'#]{1,8}[ ,]? ?){0,12}(as|for|in|over)? ?[a-z ]{0,20}") {
         if let Some(slot) = procedural_slot(&text) {
             let (subject, class) = slot.split_once('|').unwrap();
             proptest::prop_assert!(!subject.is_empty() && !class.is_empty() && !slot.contains(' '), "{}", slot);

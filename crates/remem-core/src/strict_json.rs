@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_objects_have_an_end_however_far_in() {
+    fn lists_and_objects_are_bounded_at_any_depth() {
         let list = |items: usize| format!(r#"{{"list": [], "rest": [[1{}]]}}"#, ",1".repeat(items));
         let fields = |count: usize| {
             let fields: Vec<String> = (0..count).map(|n| format!(r#""{n}":1"#)).collect();
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_refused_for_objects_however_far_in() {
+    fn arrays_in_place_of_objects_are_rejected_at_any_depth() {
         for bad in [
             json!([[], null, null, null, null]),
             json!({"list": [["a"]]}),
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_points_to_the_value_at_fault() {
+    fn an_error_points_to_the_invalid_value() {
         let pointer = |json: Value| {
             let read = from_value::<Outer>(json.clone()).unwrap_err().pointer;
             let text = json.to_string();
@@ -557,7 +557,7 @@ mod tests {
 
     /// The keys of a map are chosen by the caller, so no error contains one.
     #[test]
-    fn a_pointer_holds_no_key_of_the_caller() {
+    fn an_error_pointer_omits_caller_chosen_map_keys() {
         use std::collections::BTreeMap;
         #[derive(Debug, Deserialize)]
         struct Labels {
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_read_as_ever() {
+    fn valid_json_is_read_as_serde_json_reads_it() {
         let good = json!({"list": [{"name": "a"}], "one": {"name": "b"}, "rest": [[1], {"x": [2.5, null]}],
             "choice": {"pair": [1, 2]}, "pair": [3, {"name": "c"}]});
         for read in both(&good.to_string()) {

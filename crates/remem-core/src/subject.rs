@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spelling_does_not_matter_and_the_key_does() {
+    fn subjects_are_normalised_and_depend_on_the_key() {
         let key = [1; 32];
         let other = [2; 32];
         let of = |words| Subject::of(&key, words).unwrap();

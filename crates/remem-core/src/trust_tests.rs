@@ -22,7 +22,7 @@ fn any_sources(most: usize) -> impl Strategy<Value = Vec<(Trust, u8, u8)>> {
 }
 
 #[test]
-fn trusts_are_ordered_and_have_names() {
+fn trust_levels_are_ordered_and_names_round_trip() {
     assert!(Trust::ALL.is_sorted() && Trust::ALL.windows(2).all(|pair| pair[0] != pair[1]));
     for trust in Trust::ALL {
         assert_eq!(trust.as_str().parse(), Ok(trust));
@@ -42,7 +42,7 @@ fn trusts_are_ordered_and_have_names() {
 }
 
 #[test]
-fn units_are_those_of_the_table() {
+fn evidence_units_follow_the_table() {
     for (list, units, threads) in [
         (&[][..], 0, 0),
         (&[(Trust::Operator, 1, 1)], 4, 1),
@@ -71,7 +71,7 @@ fn units_are_those_of_the_table() {
 }
 
 #[test]
-fn inv_63_one_kind_in_one_thread_counts_once() {
+fn inv_63_one_source_kind_per_thread_counts_once() {
     let once = sources(&[(Trust::Tool, 1, 1)]);
     let many = sources(&[
         (Trust::Tool, 1, 1),
@@ -85,7 +85,7 @@ fn inv_63_one_kind_in_one_thread_counts_once() {
 }
 
 #[test]
-fn a_claim_rests_on_its_best_source() {
+fn a_claim_has_the_trust_of_its_best_source() {
     assert_eq!(
         sources(&[(Trust::Untrusted, 1, 1), (Trust::Tool, 2, 1)]).trust(),
         Trust::Tool
@@ -99,7 +99,7 @@ fn a_claim_rests_on_its_best_source() {
 }
 
 #[test]
-fn stored_evidence_never_changes() {
+fn the_stored_form_of_evidence_is_stable() {
     // What was stored must be read as the same source by every later version.
     assert_eq!(
         Evidence::of(Trust::Operator, "thread", "operator").to_text(),
@@ -109,7 +109,7 @@ fn stored_evidence_never_changes() {
 }
 
 #[test]
-fn only_what_was_written_is_read() {
+fn malformed_evidence_is_rejected() {
     let a = "o:0000000000000001.0000000000000002";
     let b = "t:0000000000000001.0000000000000002";
     let c = "t:0000000000000001.0000000000000003";
@@ -138,7 +138,7 @@ fn only_what_was_written_is_read() {
 }
 
 #[test]
-fn nothing_readable_is_kept() {
+fn evidence_keeps_no_readable_source_text() {
     let evidence = Evidence::of(
         Trust::Tool,
         "quarterly numbers",
@@ -153,7 +153,7 @@ fn nothing_readable_is_kept() {
 }
 
 #[test]
-fn the_strongest_stay() {
+fn the_strongest_sources_are_kept_at_the_limit() {
     let models: Vec<(Trust, u8, u8)> = (0..60).map(|n| (Trust::Model, n, 0)).collect();
     let strong = sources(&[(Trust::Operator, 200, 0), (Trust::Tool, 201, 0)]);
     let all = sources(&models).union(&strong);
@@ -166,7 +166,7 @@ proptest! {
     #![proptest_config(crate::test_cases::config(64, 256))]
 
     #[test]
-    fn union_is_that_of_sets(a in any_sources(30), b in any_sources(30), c in any_sources(30)) {
+    fn union_is_commutative_associative_and_idempotent(a in any_sources(30), b in any_sources(30), c in any_sources(30)) {
         let a = sources(&a);
         let b = sources(&b);
         let c = sources(&c);
@@ -177,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn inv_63_repeating_adds_no_units(list in any_sources(30), again in any_sources(30)) {
+    fn inv_63_repeated_sources_add_no_units(list in any_sources(30), again in any_sources(30)) {
         let evidence = sources(&list);
         let repeated = again.iter().filter(|(trust, thread, _)| list.iter().any(|(t, h, _)| (t, h) == (trust, thread)));
         let grown = repeated.fold(evidence.clone(), |all, one| all.union(&sources(&[*one])));
@@ -186,13 +186,13 @@ proptest! {
     }
 
     #[test]
-    fn inv_62_untrusted_sources_never_reach_four(list in prop::collection::vec((0..200u8, 0..9u8), 0..80)) {
+    fn inv_62_untrusted_sources_have_at_most_two_units(list in prop::collection::vec((0..200u8, 0..9u8), 0..80)) {
         let list: Vec<(Trust, u8, u8)> = list.into_iter().map(|(thread, origin)| (Trust::Untrusted, thread, origin)).collect();
         prop_assert!(sources(&list).units() <= 2);
     }
 
     #[test]
-    fn stored_and_read_again_it_is_the_same(list in any_sources(80)) {
+    fn evidence_round_trips_through_text(list in any_sources(80)) {
         let evidence = sources(&list);
         prop_assert!(evidence.len() <= Evidence::SOURCES_MAX);
         prop_assert_eq!(Evidence::from_text(&evidence.to_text()), Some(evidence));

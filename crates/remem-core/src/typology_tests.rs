@@ -101,22 +101,22 @@ fn wrong<'a>(table: &[&'a str], expected: Typology) -> Vec<(&'a str, &'static st
 }
 
 #[test]
-fn ways_of_working_are_procedures() {
+fn working_rules_are_procedural() {
     assert_eq!(wrong(PROCEDURAL, Typology::Procedural), []);
 }
 
 #[test]
-fn transcripts_and_accounts_are_episodes() {
+fn transcripts_and_accounts_are_episodic() {
     assert_eq!(wrong(EPISODIC, Typology::Episodic), []);
 }
 
 #[test]
-fn anything_else_is_a_fact() {
+fn other_statements_are_semantic() {
     assert_eq!(wrong(SEMANTIC, Typology::Semantic), []);
 }
 
 #[test]
-fn clocks_are_told_from_numbers() {
+fn clock_times_are_distinguished_from_numbers() {
     for clock in [
         "14:05",
         "9:30am",
@@ -139,13 +139,13 @@ proptest::proptest! {
     #![proptest_config(crate::test_cases::config(64, 256))]
 
     #[test]
-    fn any_text_has_a_kind(text in "(?s).{0,200}|[\\[{\":,> a-zA-Z\n`]{0,120}") {
+    fn classifying_any_text_never_panics(text in "(?s).{0,200}|[\\[{\":,> a-zA-Z\n`]{0,120}") {
         let _ = classify(&text);
     }
 }
 
 #[test]
-fn only_whole_words_near_a_quotation_are_looked_at() {
+fn only_whole_words_near_a_quotation_are_read() {
     let long = "x".repeat(1000);
     assert_eq!(words_at_end(&long).count(), 0);
     assert_eq!(words_at_start(&long, |c| c == '"').count(), 0);
@@ -165,7 +165,7 @@ fn only_whole_words_near_a_quotation_are_looked_at() {
 
 /// Each text takes milliseconds; work that is quadratic in the length would take minutes.
 #[test]
-fn hostile_texts_of_a_megabyte_are_classified() {
+fn classification_is_linear_for_hostile_texts() {
     let speakers: String = (0..100_000).map(|n| format!("a{n}: b\n")).collect();
     for part in [
         "\">\"\"", "[\"", "{\"a\":", "\"", "“", "\" ", "a: \n", "a:b: ", "I 9:00 ",

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_the_own_network_are_not_public() {
+    fn private_and_reserved_addresses_are_not_public() {
         for public in [
             "8.8.8.8",
             "1.1.1.1",
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_point_to_the_public_internet_over_https() {
+    fn only_public_https_urls_are_accepted() {
         for good in [
             "https://example.com",
             "https://example.com:8443/a?b=c",
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn event_types_are_known_and_kept_once() {
+    fn event_types_are_validated_and_deduplicated() {
         let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let given = names(&["run.completed", "approval.requested", "run.completed"]);
         assert_eq!(
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_long_and_visible() {
+    fn secrets_need_16_to_256_visible_ascii_characters() {
         assert!(check_secret(&"x".repeat(16)).is_ok() && check_secret(&"x".repeat(256)).is_ok());
         for bad in [
             "x".repeat(15),

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_run_in_the_order_of_the_edges() {
+    fn nodes_are_sorted_topologically() {
         let edge = |a: &str, b: &str| json!({"id": "e", "sourceNodeId": a, "targetNodeId": b});
         let edges = json!([edge("c", "a"), edge("b", "a"), edge("c", "b")]);
         let workflow = parse(json!({"id": "w", "nodes": [node("a"), node("b"), node("c"), node("d")], "edges": edges})).unwrap();
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_run_is_refused() {
+    fn invalid_workflows_are_rejected_by_field() {
         let edges = |a: &str, b: &str| json!([{"sourceNodeId": a, "targetNodeId": b}, {"sourceNodeId": b, "targetNodeId": a}]);
         let with = |more: Value| {
             let mut document = json!({"id": "w", "nodes": [node("a"), node("b")]});
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_starts_with_what_is_declared() {
+    fn a_run_starts_with_the_declared_variables_only() {
         let variables = json!([{"name": "nonce", "type": "string", "required": true}, {"name": "n", "type": "number", "defaultValue": 3}]);
         let workflow =
             parse(json!({"id": "w", "nodes": [node("a")], "variables": variables})).unwrap();

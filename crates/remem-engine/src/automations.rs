@@ -375,7 +375,7 @@ mod tests {
     use remem_core::Redactor;
 
     #[test]
-    fn an_automation_is_read_as_it_was_written() {
+    fn automation_record_round_trips() {
         let map = json!({"automationId": "a", "schedule": {"every": "PT1H"}, "workflowId": "w", "inputs": {"x": 1}, "enabled": true});
         let policy = Policy::default();
         let redactor = Redactor::empty();

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_reaches_their_own_memories_and_the_tenants() {
+    fn memory_refs_resolve_to_own_or_tenant_memories_only() {
         let ada = PrincipalId::parse("ada").unwrap();
         let name =
             |text: &str| resolve_memory_ref(&ada, text).map(|found| found.as_str().to_owned());

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tenant_that_queues_a_hundred_is_followed_by_the_other_after_one() {
+    async fn a_tenant_with_many_queued_requests_does_not_starve_another() {
         let mut names = vec!["a"; 100];
         names.push("b");
         let order = order_of(&names).await;
@@ -365,13 +365,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tenants_that_wait_take_turns() {
+    async fn waiting_tenants_are_served_round_robin() {
         let order = order_of(&["a", "a", "a", "b", "b", "c"]).await;
         assert_eq!(order, ["a", "b", "c", "a", "b", "a"]);
     }
 
     #[tokio::test]
-    async fn a_request_that_is_given_up_loses_nobodys_turn() {
+    async fn an_abandoned_acquire_does_not_leak_its_permit() {
         let line = PermitQueue::new(1);
         let a = tenant("a");
         let b = tenant("b");
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_wait_for_no_pass_and_not_beyond_their_deadline() {
+    async fn requests_do_not_wait_for_passes_or_past_their_deadline() {
         let pool = CpuPool::new(1);
         let _pass = pool.background.acquire(&tenant("a")).await;
         let until = tokio::time::Instant::now();
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_small_items_are_one_turn_and_large_ones_are_several() {
+    async fn a_large_batch_queues_once_and_yields_between_permits() {
         let pool = CpuPool::new(1);
         let items: Vec<usize> = vec![PERMIT_BYTES_MAX / 2; 5];
         let mut queued = Vec::new();

@@ -63,7 +63,7 @@ mod tests {
     use remem_core::{MemoryRef, TenantId};
 
     #[test]
-    fn only_the_scope_that_gave_a_cursor_takes_it() {
+    fn a_cursor_is_accepted_only_by_its_own_scope_and_host_key() {
         let key = HostKey::new([7; 32]);
         let scope = |t: &str, m: &str| {
             Scope::new(TenantId::parse(t).unwrap(), MemoryRef::parse(m).unwrap())

@@ -523,7 +523,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_about_a_memory_of_ones_own_is_ones_own() {
+    fn a_request_digest_names_the_owner_of_a_private_memory() {
         let owner = |first: &str| {
             let mut digest = RequestDigest::default();
             digest.part(first.as_bytes());

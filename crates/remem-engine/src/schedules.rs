@@ -442,7 +442,7 @@ mod tests {
     use remem_core::RecordLinks;
 
     #[test]
-    fn a_schedule_is_read_as_it_was_written() {
+    fn schedule_record_round_trips() {
         let schedule = Schedule {
             pass: "distill",
             memory_ref: MemoryRef::parse("a/b"),

@@ -87,7 +87,7 @@ mod tests {
         #![proptest_config(proptest::test_runner::Config::with_cases(remem_testkit::cases(64, 256)))]
 
         #[test]
-        fn only_the_same_key_and_place_open_what_nobody_changed(
+        fn sealed_bytes_open_only_unmodified_with_the_same_key_and_aad(
             key: [u8; 32],
             other: [u8; 32],
             aad in prop::collection::vec(any::<u8>(), 0..40),
@@ -111,7 +111,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_sealed_twice_never_looks_alike(plain in prop::collection::vec(any::<u8>(), 8..100)) {
+        fn sealing_the_same_value_twice_gives_different_bytes(plain in prop::collection::vec(any::<u8>(), 8..100)) {
             let first = seal(&[7; 32], b"a", &plain);
             let second = seal(&[7; 32], b"a", &plain);
             prop_assert_ne!(&first, &second);

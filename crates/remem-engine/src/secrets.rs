@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_rules_of_those_who_were_looked_at_longest_ago_make_room() {
+    async fn the_least_recently_checked_rules_are_evicted() {
         let secrets = SecretRegistry::none(&HostKey::new([1; 32]));
         let tenant = |number: usize| TenantId::parse(&format!("t{number}")).unwrap();
         for number in 0..3 {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tenants_without_values_of_their_own_share_rules() {
+    async fn tenants_without_secrets_share_redaction_rules() {
         let secrets = SecretRegistry::none(&HostKey::new([1; 32]));
         let [a, b, c] = ["a", "b", "c"].map(|name| TenantId::parse(name).unwrap());
         let first = learn(&secrets, &a, 0, 0).await;
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_seen_before_something_was_forgotten_is_not_kept() {
+    async fn a_read_that_began_before_an_invalidation_is_not_cached() {
         let secrets = SecretRegistry::none(&HostKey::new([1; 32]));
         let tenant = TenantId::parse("t").unwrap();
         let look = secrets.begin_read(&tenant);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_adds_its_own_values_to_the_tenants() {
+    async fn run_secrets_extend_the_tenant_redaction_rules() {
         let secrets = SecretRegistry::none(&HostKey::new([1; 32]));
         let tenant = TenantId::parse("t").unwrap();
         let value = SecretValue::new("a", "of the tenant");

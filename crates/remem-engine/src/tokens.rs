@@ -24,7 +24,7 @@ mod tests {
     /// Common words are one token each, digits are grouped in threes, and the name of a special
     /// token is ordinary text.
     #[test]
-    fn counts_are_exact() {
+    fn token_counts_are_exact() {
         let known = [
             ("", 0),
             ("hello world", 2),

@@ -665,7 +665,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_resolves_its_own_then_its_owners_then_the_tenants() {
+    async fn secrets_resolve_from_run_then_user_then_tenant() {
         let (engine, caller) = start(Some(VaultKey::new([1; 32]))).await;
         let me = caller.principal().as_str();
         for name in ["token", "canary"] {
@@ -781,7 +781,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_brings_no_secrets_where_there_is_no_vault() {
+    async fn run_secrets_need_a_vault_and_a_valid_name_and_value() {
         let (engine, caller) = start(None).await;
         let run = RunId::parse("run_1").unwrap();
         let value = SecretValue::new("", "of the run");

@@ -601,7 +601,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_stay_inside() {
+    fn unsafe_workspace_paths_are_rejected() {
         for good in ["a", "MEMORY-INDEX.json", "behavior/CRUD.md", "a/b/c.d_e-f"] {
             assert!(is_path(good), "{good}");
         }

@@ -94,7 +94,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(30);
 
     #[tokio::test(start_paused = true)]
-    async fn a_reader_that_does_not_read_is_dropped_and_a_slow_one_is_not() {
+    async fn a_stalled_reader_times_out_and_a_slow_one_does_not() {
         let (ours, mut theirs) = duplex(16);
         let mut ours = WriteDeadline::new(ours, LIMIT);
         let mut read = [0; 16];

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_slip_is_understood() {
+    fn one_edit_misspellings_are_corrected() {
         for (slip, word) in [
             ("katheryn", "Kathryn"),
             ("kathrn", "Kathryn"),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is() {
+    fn known_short_and_numeric_words_are_not_corrected() {
         assert_eq!(
             meant_by("kathryn", &["Kathryn", "Kathrin"]),
             [0, 0],
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_likest_few_stand_for_a_word() {
+    fn corrections_per_word_and_unknown_words_are_capped() {
         let near = ["carts", "card", "care", "carb", "cars", "art"];
         let counted = meant_by("carx", &near)
             .into_iter()

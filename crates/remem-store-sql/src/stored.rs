@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_survive_storage() {
+    fn change_outcomes_round_trip_through_storage() {
         let id = EntryId::parse("mem_\"1\"").unwrap();
         let recorded = ChangeOutcome::Recorded {
             key: "a/b".to_owned(),

@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_is_treated_as_in_fts5() {
+    fn every_character_is_tokenised_as_in_fts5() {
         let fts5 = Fts5::new();
         // Planes 3 to 13 and 15 on hold nothing that ends a word, so a sample of them does.
         let texts: Vec<String> = (0..=0x10_ffff_u32)
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_of_a_common_script_alone_is_treated_as_in_fts5() {
+    fn single_characters_of_common_scripts_match_fts5() {
         let fts5 = Fts5::new();
         let common = [
             0..0x600,
@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn stems_of_a_few_words() {
+    fn sample_words_have_the_expected_stems() {
         for (word, stem) in [
             ("Caresses", "caress"),
             ("relational", "relat"),
@@ -603,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn each_ending_meets_each_ending_as_in_fts5() {
+    fn all_pairs_of_suffixes_are_stemmed_as_in_fts5() {
         let texts: Vec<String> = ["", "b", "o", "ro", "yat", "trob", "conit", "é", "aw"]
             .iter()
             .map(|start| {
@@ -619,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn long_words_are_cut_as_in_fts5() {
+    fn long_words_are_truncated_as_in_fts5() {
         let around = |bytes: usize| (bytes - 4..bytes + 5).map(|n| "x".repeat(n - 3) + "ing");
         let odd = [
             "x".repeat(WORD_BYTES_MAX - 1) + "語語 z",
@@ -637,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_saturate() {
+    fn word_counts_saturate() {
         let words = count_words(&"again ".repeat(40_000));
         assert_eq!(
             (words.counts.len(), words.counts[0].1, words.total),
@@ -666,7 +666,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: remem_testkit::cases(64, 256), failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn random_texts_have_the_words_they_have_in_fts5(texts in vec(vec(piece(), 0..40).prop_map(|pieces| pieces.concat()), 1..40)) {
+        fn random_texts_are_tokenised_as_in_fts5(texts in vec(vec(piece(), 0..40).prop_map(|pieces| pieces.concat()), 1..40)) {
             Fts5::new().assert_same(&texts);
         }
     }

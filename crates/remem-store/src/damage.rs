@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_counted_and_the_first_ones_named() {
+    fn a_damage_report_counts_rows_and_names_the_first_five() {
         let mut damages = DamageReport::default();
         for n in 0..7 {
             damages.table_mut("entry").add(&format!("e{n}\u{1b}"));

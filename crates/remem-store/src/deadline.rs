@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_sees_the_deadline_that_was_set_last() {
+    async fn the_innermost_deadline_applies() {
         let outer = Instant::now() + Duration::from_secs(1);
         let inner = outer + Duration::from_secs(1);
         within(outer, async {

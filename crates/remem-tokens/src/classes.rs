@@ -35,7 +35,7 @@ mod tests {
     use crate::flags::{HEAD, NEWLINE, NUMBER, PREFIX, SPACE, SYMBOL, TAIL};
 
     #[test]
-    fn characters_have_their_classes() {
+    fn characters_are_classified() {
         let known = [
             ("AZÀΩǅ", HEAD),
             ("azßﬁ\u{1d41a}", TAIL),
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_is_as_the_standard_library_has_it() {
+    fn white_space_matches_the_standard_library() {
         for character in (0..=char::MAX as u32).filter_map(char::from_u32) {
             let is_space = class(character) & SPACE != 0;
             assert_eq!(is_space, character.is_whitespace(), "{character:?}");

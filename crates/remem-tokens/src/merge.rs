@@ -194,7 +194,7 @@ mod tests {
 
     /// The shortcut of `count` rests on this.
     #[test]
-    fn merging_the_bytes_of_a_token_ends_in_the_token() {
+    fn the_bytes_of_a_token_merge_into_one_token() {
         for token in tokens() {
             if token.len() <= SHORT {
                 assert_eq!(count_short(token), 1, "{token:?}");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_and_windows_agree() {
+    fn short_and_long_counting_agree() {
         let all: Vec<&[u8]> = tokens().collect();
         for group in all.chunks(5).step_by(7) {
             let text = group.concat();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_are_merged_from_the_left_in_both_ways() {
+    fn short_and_long_counting_agree_on_repeated_bytes() {
         for byte in 0..=u8::MAX {
             let piece = [byte; SHORT];
             for length in 2..=SHORT {
@@ -228,7 +228,7 @@ mod tests {
     /// Windows that are too small for the tokens, so that they fail and grow, count as one window
     /// over all of the piece does.
     #[test]
-    fn windows_of_any_size_agree() {
+    fn counts_do_not_depend_on_the_window_size() {
         let all: Vec<&[u8]> = tokens().collect();
         for group in all.chunks(400) {
             let piece = group.concat();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_token_and_a_byte_is_one() {
+    fn empty_text_has_no_tokens_and_a_byte_has_one() {
         assert_eq!(count(b""), 0);
         assert_eq!(count(b"\xff"), 1);
     }

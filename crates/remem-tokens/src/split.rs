@@ -182,7 +182,7 @@ mod tests {
     use super::pieces;
 
     #[test]
-    fn texts_are_cut_where_the_pattern_says() {
+    fn texts_are_split_at_pattern_boundaries() {
         let known: [(&str, &[&str]); 16] = [
             ("", &[]),
             ("Hello, world!", &["Hello", ",", " world", "!"]),

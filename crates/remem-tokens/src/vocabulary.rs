@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn other_strings_are_no_tokens() {
+    fn other_strings_have_no_rank() {
         assert_eq!(rank(b""), NO_RANK);
         assert_eq!(rank(b"<|endoftext|>"), NO_RANK);
         assert_eq!(rank(&[b' '; LONGEST + 1]), NO_RANK);

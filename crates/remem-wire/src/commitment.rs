@@ -358,7 +358,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_new_one_has_known_fields_and_instants() {
+    fn unknown_fields_and_invalid_instants_are_rejected() {
         let new: CommitmentCreate =
             serde_json::from_value(json!({"text": "x", "at": "2026-11-20T09:00:00+01:00"}))
                 .unwrap();

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_claims_only_what_the_facts_support() {
+    fn discovery_advertises_only_supported_features() {
         for facts in every_combination() {
             let document = document_of(facts, &[]);
             check_families(&document, &facts);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_and_the_table_agree_key_by_key() {
+    fn the_document_matches_the_feature_table() {
         for facts in every_combination() {
             let document = document_of(facts, &[]);
             let capabilities = Capabilities::compute(facts);
@@ -397,7 +397,7 @@ mod tests {
 
     /// An agent lacks exactly the dimensions that it asks for and the document does not advertise.
     #[test]
-    fn degraded_is_what_is_asked_and_not_advertised() {
+    fn missing_dimensions_are_those_not_advertised() {
         for facts in every_combination() {
             let document = document_of(facts, &[]);
             let capabilities = Capabilities::compute(facts);
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn fixtures_show_if_there_are_any() {
+    fn fixtures_are_listed_only_if_present() {
         assert!(document_of(Facts::default(), &[]).get("fixtures").is_none());
         let document = document_of(Facts::default(), &["noop".to_owned()]);
         assert_eq!(
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_is_not_valid_has_no_profile() {
+    fn an_invalid_document_is_not_a_memory_profile() {
         let good = document_of(
             Facts {
                 durable: true,

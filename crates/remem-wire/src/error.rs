@@ -595,7 +595,7 @@ mod tests {
     use crate::entry::PutEntry;
 
     #[test]
-    fn hints_help_and_never_echo() {
+    fn json_hints_name_the_problem_without_echoing_input() {
         let hint = |text: &str| json_hint(&serde_json::from_str::<PutEntry>(text).unwrap_err());
         assert_eq!(hint("{}"), "missing field `content` (line 1, column 2)");
         assert_eq!(
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn the_envelope_has_three_keys_at_the_most() {
+    fn the_error_envelope_has_at_most_three_keys() {
         let failure = Failure::from(Problem::Rejected(Rejection::AlreadyExpired));
         assert_eq!(
             serde_json::to_value(&failure.body).unwrap(),

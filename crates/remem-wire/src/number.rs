@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_the_stores_cannot_hold_is_refused() {
+    fn numbers_beyond_the_store_range_are_rejected() {
         let read = |text: &str| serde_json::from_str::<Request>(text).map(|read| read.number);
         assert_eq!(read("{}").unwrap(), None);
         assert_eq!(read(r#"{"number": null}"#).unwrap(), None);

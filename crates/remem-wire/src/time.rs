@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_are_read_and_one_is_written() {
+    fn instants_are_read_as_text_or_number_and_written_as_text() {
         let text: Instant = serde_json::from_str("\"2026-11-15T09:00:00.5+01:00\"").unwrap();
         let number: Instant = serde_json::from_str("1794729600500").unwrap();
         assert_eq!(
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_without_an_echo() {
+    fn invalid_instants_are_rejected_without_echoing_them() {
         for bad in [
             "\"soon-canary\"",
             "-1",

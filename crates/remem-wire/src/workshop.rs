@@ -478,7 +478,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_name_is_refused_with_those_that_are_known() {
+    fn unknown_names_are_rejected_and_the_known_ones_listed() {
         let hint = |text: &str| {
             crate::error::json_hint(&serde_json::from_str::<crate::PutEntry>(text).unwrap_err())
         };
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_core() {
+    fn wire_names_match_the_core_names() {
         for tier in Tier::ALL {
             assert_eq!(
                 serde_json::to_value(TierName::from(tier)).unwrap(),

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_one_is_named_with_the_reason() {
+    fn an_invalid_manifest_is_refused_with_its_file_and_reason() {
         let climbing = GOOD.replace("prompts/a.md", "../a.md");
         let class = GOOD.replace("general", "canary");
         let peer = format!(r#"{{"manifest": {GOOD}, "peerDependencies": {{"canary": {{}}}}}}"#);

@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shown_url_has_no_password() {
+    fn passwords_in_urls_are_masked() {
         assert_eq!(
             without_password("postgres://u:p@h:1/d?x=y"),
             "postgres://u:***@h:1/d?x=y"
@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_could_decide_nothing_does_not_start() {
+    fn invalid_proposal_settings_are_refused() {
         assert_eq!(
             Config::default().proposals().unwrap(),
             ProposalSettings::default()
@@ -641,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_no_level_does_not_silence_the_log() {
+    fn an_unknown_log_level_is_refused_with_a_suggestion() {
         let mut config = Config::default();
         for (level, near) in [
             ("loud", ""),
@@ -668,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_names_its_key_and_no_type() {
+    fn config_errors_name_the_key_and_no_rust_type() {
         let fault = |text: &str| {
             let figment = Figment::from(Serialized::defaults(Config::default()));
             let figment = figment.merge(Toml::string(text));
@@ -691,7 +691,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_contradict_each_other_are_refused() {
+    fn contradictory_limits_and_invalid_shapes_are_refused() {
         let mut config = Config::default();
         config.limits.request_bytes_max = 10;
         assert!(config.policy().is_err());

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_http_is_for_this_machine() {
+    fn plain_http_is_accepted_only_for_loopback_hosts() {
         for (base, url) in [
             (
                 "https://llm.example.org/v1",

@@ -80,7 +80,7 @@ mod tests {
     use remem_wire::workshop::NamedRule;
 
     #[test]
-    fn an_unknown_field_names_itself_and_the_nearest() {
+    fn json_errors_suggest_a_near_field_and_echo_no_values() {
         let hint = |text: &str| json(&serde_json::from_str::<NamedRule>(text).err().unwrap());
         assert_eq!(
             hint(r#"{"id": "a", "bdoy": "b"}"#),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_alike_is_suggested() {
+    fn only_similar_names_are_suggested() {
         assert_eq!(closest("contnt", ["content", "tags"]), Some("content"));
         assert_eq!(
             closest("REMEM_LOG_LEVEL", ["REMEM_LOG__LEVEL"]),

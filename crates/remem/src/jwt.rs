@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_set_is_off_and_a_whole_section_is_on() {
+    fn jwt_is_off_when_unset_and_on_when_complete() {
         assert!(token_verifier(&JwtConfig::default()).unwrap().is_none());
         let rules = token_verifier(&complete_section()).unwrap().unwrap().rules;
         assert_eq!(
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_section_and_a_wrong_one_are_refused_by_the_name_of_the_setting() {
+    fn incomplete_or_invalid_jwt_settings_are_refused_by_name() {
         let named = |name: &str, change: fn(&mut JwtConfig)| {
             let mut config = complete_section();
             change(&mut config);
@@ -259,7 +259,7 @@ mod tests {
     /// With a shared secret, or without a signature, any holder of the public key could make
     /// tokens.
     #[test]
-    fn symmetric_algorithms_cannot_be_named() {
+    fn symmetric_and_unknown_algorithms_are_refused() {
         for never in ["HS256", "HS384", "HS512", "none", "hs256", "rs256", "ES512"] {
             let config = JwtConfig {
                 algorithms: vec!["RS256".to_owned(), never.to_owned()],

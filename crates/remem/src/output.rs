@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_drives_a_terminal() {
+    fn control_and_bidi_characters_are_removed_or_escaped() {
         for bad in [
             '\u{1b}', '\u{9b}', '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202e}',
             '\u{2066}', '\u{2069}',

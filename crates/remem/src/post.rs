@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_network_is_reached_only_when_allowed() {
+    async fn private_addresses_are_reached_only_when_allowed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let strict = WebhookClient::new(false);
@@ -240,7 +240,7 @@ mod tests {
     /// A machine can have a public address of its own. There, the system's routes answer as they do
     /// here for the machine's loopback and private addresses.
     #[test]
-    fn a_public_address_of_the_machine_itself_is_inside() {
+    fn public_addresses_of_the_host_itself_count_as_private() {
         let outside: SocketAddr = "8.8.8.8:0".parse().unwrap();
         let own: SocketAddr = "52.9.9.9:0".parse().unwrap();
         let is_here = |ip: IpAddr| ip == own.ip();
@@ -262,7 +262,7 @@ mod tests {
     /// A name that is accepted at registration may lead to a private address when it is looked up,
     /// so each address is checked.
     #[tokio::test]
-    async fn a_name_is_judged_by_every_address_behind_it() {
+    async fn every_resolved_address_of_a_name_is_checked() {
         let address = |text: &str| text.parse::<SocketAddr>().unwrap();
         let outside = address("8.8.8.8:0");
         let inside = address("10.0.0.1:0");

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fixtures_are_workflows_of_their_names() {
+    fn all_fixture_workflows_and_agents_are_valid() {
         let names: Vec<String> = workflows()
             .unwrap()
             .into_iter()

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_without_an_end_is_refused_before_anybody_looks_for_secrets_in_it() {
+    fn an_oversized_name_is_rejected_as_too_large() {
         let check = |bytes| check_name(&Redactor::empty(), "key", &"x".repeat(bytes));
         assert_eq!(check(NAME_BYTES_MAX), Ok(()));
         let refused = check(NAME_BYTES_MAX + 1);

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_may_have_every_field_or_the_few() {
+    fn a_full_and_a_minimal_manifest_are_valid() {
         assert_eq!(check_json(&full()), Ok(()));
         let few = json!({"agentId": "core.a.b", "persona": "P", "modelClass": "general", "systemPromptRef": "p.md"});
         assert_eq!(check_json(&few), Ok(()));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_is_held_against_its_rule() {
+    fn each_invalid_field_is_rejected_by_name_without_echoing_it() {
         let long = |n: usize| json!("x".repeat(n));
         let bad: [(&str, Vec<Value>); 15] = [
             (
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_unknown_or_too_much_is_named() {
+    fn missing_conflicting_and_unknown_fields_are_rejected() {
         for name in REQUIRED {
             let mut manifest = full();
             manifest.as_object_mut().unwrap().remove(name);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_a_tier_an_organisation_and_more() {
+    fn agent_ids_need_a_known_tier_an_organisation_and_a_name() {
         for good in [
             "core.a.b",
             "vendor.acme-x.support.tierOne",

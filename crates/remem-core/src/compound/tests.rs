@@ -134,7 +134,7 @@ fn shown(patterns: &[Pattern<usize>]) -> Vec<(&'static str, &str, u32, &[usize])
 }
 
 #[test]
-fn a_week_leaves_its_habits_behind() {
+fn a_week_of_episodes_yields_its_patterns() {
     let patterns = session_patterns(&episodes(&week()));
     let mut shown = shown(&patterns);
     shown.sort();
@@ -160,7 +160,7 @@ fn a_week_leaves_its_habits_behind() {
 }
 
 #[test]
-fn a_thread_leaves_what_was_said_and_put_right() {
+fn a_thread_yields_stated_rules_and_corrections() {
     let rows = [
         does(0, "t", "report.send"),
         says(1, "t", "no, send reports as PDF"),
@@ -207,7 +207,7 @@ fn a_thread_leaves_what_was_said_and_put_right() {
 }
 
 #[test]
-fn untrusted_sources_leave_nothing() {
+fn untrusted_statements_and_corrections_yield_no_pattern() {
     for speaker in [Operator, Unknown, Agent, Tool] {
         let mut rows: Vec<EpisodeRow> = vec![(
             0,
@@ -234,7 +234,7 @@ fn untrusted_sources_leave_nothing() {
 }
 
 #[test]
-fn agents_and_tools_give_no_orders() {
+fn statements_by_agents_and_tools_yield_no_pattern() {
     let rows = [
         (
             0,
@@ -268,7 +268,7 @@ fn agents_and_tools_give_no_orders() {
 }
 
 #[test]
-fn the_last_word_on_a_question_stands() {
+fn the_newest_statement_in_a_slot_wins() {
     let rows = [
         says(0, "a", "Use Linear for tickets"),
         says(1, "a", "Use Jira for tickets"),
@@ -287,7 +287,7 @@ fn the_last_word_on_a_question_stands() {
 }
 
 #[test]
-fn a_routine_shows_in_three_threads_and_in_full() {
+fn a_routine_needs_three_threads_and_covers_the_full_sequence() {
     let steps = |thread: &'static str, start: i64, tools: &[&'static str]| {
         tools
             .iter()
@@ -337,7 +337,7 @@ fn a_routine_shows_in_three_threads_and_in_full() {
 }
 
 #[test]
-fn a_routine_is_believed_as_its_weakest_step() {
+fn a_routine_has_the_trust_of_its_weakest_step() {
     let rows: Vec<EpisodeRow> = ["a", "b", "c"]
         .into_iter()
         .flat_map(|thread| {
@@ -378,7 +378,7 @@ const NO_WORDING: &[&str] = &[
 ];
 
 #[test]
-fn a_correction_is_the_operators_wording() {
+fn a_correction_quotes_the_operators_wording() {
     let twice = |text: &'static str| {
         let rows = [
             does(0, "t", "x"),
@@ -404,7 +404,7 @@ fn a_correction_is_the_operators_wording() {
 }
 
 #[test]
-fn a_correction_needs_the_same_tool_twice_and_soon() {
+fn a_correction_needs_two_prompt_objections_to_one_tool() {
     let no = |minute: i64| says(minute, "t", "No, use staging");
     let talk = |minute: i64| says(minute, "t", "go on");
     let count = |rows: &[EpisodeRow]| session_patterns(&episodes(rows)).len();
@@ -448,7 +448,7 @@ fn a_correction_needs_the_same_tool_twice_and_soon() {
 }
 
 #[test]
-fn the_weightiest_stay() {
+fn only_the_twenty_heaviest_patterns_are_kept() {
     let names: Vec<&'static str> = (0..60)
         .map(|n| &*Box::leak(format!("tool{n}").into_boxed_str()))
         .collect();
@@ -483,7 +483,7 @@ fn the_weightiest_stay() {
 }
 
 #[test]
-fn what_was_said_stays_out_of_logs() {
+fn debug_output_omits_episode_and_pattern_text() {
     let episodes = episodes(&week());
     let shown = format!("{episodes:?} {:?}", session_patterns(&episodes));
     assert!(
@@ -537,7 +537,7 @@ proptest! {
     #![proptest_config(crate::test_cases::config(64, 96))]
 
     #[test]
-    fn inv_60_compounding_twice_changes_nothing(rows in any_week(), seed in any::<u64>()) {
+    fn inv_60_patterns_ignore_row_order_and_duplicates(rows in any_week(), seed in any::<u64>()) {
         let mut episodes = episodes(&rows);
         let mut seed = seed;
         let first = session_patterns(&episodes);
@@ -554,7 +554,7 @@ proptest! {
     }
 
     #[test]
-    fn inv_61_every_word_comes_from_a_source(rows in any_week()) {
+    fn inv_61_every_word_of_a_pattern_comes_from_its_sources(rows in any_week()) {
         let episodes = episodes(&rows);
         for pattern in session_patterns(&episodes).into_iter().chain(thread_patterns(&episodes)) {
             let sources: Vec<_> = episodes.iter().filter(|episode| pattern.sources.contains(&episode.id)).collect();
@@ -571,7 +571,7 @@ proptest! {
     }
 
     #[test]
-    fn patterns_are_sound(rows in any_week()) {
+    fn patterns_have_unique_slots_and_consistent_trust(rows in any_week()) {
         let episodes = episodes(&rows);
         let patterns = session_patterns(&episodes);
         let slots: BTreeSet<&str> = patterns.iter().map(|pattern| pattern.slot.as_str()).collect();

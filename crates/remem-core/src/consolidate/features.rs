@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trigrams_are_those_of_pg_trgm() {
+    fn trigrams_match_pg_trgm() {
         let spelled = |text: &str| -> Vec<String> {
             trigrams(text)
                 .iter()
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_of_other_scripts_are_word_characters_and_fractions_are_not() {
+    fn non_latin_digits_are_word_characters_fractions_are_not() {
         assert!(['٣', '९', '５', 'é', '語'].into_iter().all(is_word));
         assert!(['½', '²', '_', '\u{66a}'].into_iter().all(|c| !is_word(c)));
         assert_eq!((to_lower('İ'), to_lower('Σ')), ('i', 'σ'));

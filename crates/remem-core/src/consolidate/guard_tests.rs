@@ -124,7 +124,7 @@ fn pair(a: &str, b: &str) -> (MergeItem, MergeItem) {
 }
 
 #[test]
-fn what_says_the_same_merges() {
+fn equivalent_texts_merge() {
     for (reason, a, b) in SAME {
         let (a, b) = pair(a, b);
         assert!(
@@ -136,7 +136,7 @@ fn what_says_the_same_merges() {
 }
 
 #[test]
-fn what_says_something_else_never_merges() {
+fn similar_texts_with_different_meaning_never_merge() {
     for (reason, a, b) in OTHER {
         let (a, b) = pair(a, b);
         assert!(
@@ -154,13 +154,13 @@ fn what_says_something_else_never_merges() {
 }
 
 #[test]
-fn a_shouted_text_is_the_same_text() {
+fn an_upper_case_copy_merges() {
     let (a, _) = pair("Vera keeps the spare key", "");
     assert!(may_merge(&a, &MergeItem::plain(a.text.to_uppercase())).is_some());
 }
 
 #[test]
-fn the_threshold_is_inclusive_and_exact() {
+fn the_similarity_threshold_is_inclusive_and_exact() {
     assert!(is_near((17, 20)) && is_near((18, 20)) && is_near((34, 40)));
     assert!(!is_near((16, 20)) && !is_near((169_999, 200_000)) && !is_near((0, 0)));
     let short = (
@@ -175,7 +175,7 @@ fn the_threshold_is_inclusive_and_exact() {
 }
 
 #[test]
-fn a_merge_keeps_what_a_caller_can_filter_by() {
+fn a_merge_never_loses_tags_or_metadata() {
     let item = |tags: &[&str], metadata: Option<&str>| MergeItem {
         tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
         metadata: metadata.map(str::to_owned),
@@ -198,12 +198,12 @@ fn a_merge_keeps_what_a_caller_can_filter_by() {
 }
 
 #[test]
-fn the_list_of_fillers_is_sorted() {
+fn the_filler_table_is_sorted() {
     assert!(FILLERS.is_sorted());
 }
 
 #[test]
-fn what_nobody_vouches_for_stands_apart() {
+fn untrusted_and_trusted_entries_never_merge() {
     let tagged = |text: &str| MergeItem {
         tags: vec!["source:untrusted".into()],
         ..MergeItem::plain(text)

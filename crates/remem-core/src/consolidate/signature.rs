@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_minima_are_as_frequent_as_the_texts_are_alike() {
+    fn the_share_of_equal_minima_approximates_similarity() {
         let words: Vec<String> = (0..400)
             .map(|n| format!("{:x}", splitmix(n) >> 40))
             .collect();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_survives_storage() {
+    fn a_signature_round_trips_through_bytes() {
         let signature = Signature::of(&MergeItem::plain("Nadia's role is surgeon"));
         assert!(signature.slot != 0 && signature.value != 0);
         assert_eq!(
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_never_change() {
+    fn signatures_are_stable_across_releases() {
         // Stored ones are compared with new ones: another value here means that all must be
         // computed anew.
         let bands = Signature::of(&MergeItem::plain("The boiler is inspected every spring")).bands;

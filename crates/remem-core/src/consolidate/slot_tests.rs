@@ -65,7 +65,7 @@ const EMPTY: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn sentences_that_answer_one_question_have_a_slot() {
+fn attribute_sentences_parse_to_slot_and_value() {
     for (text, key, value) in FILLED {
         let expected = SlotFact {
             key: (*key).to_owned(),
@@ -76,14 +76,14 @@ fn sentences_that_answer_one_question_have_a_slot() {
 }
 
 #[test]
-fn what_is_in_doubt_has_no_slot() {
+fn ambiguous_sentences_have_no_slot() {
     for (reason, text) in EMPTY {
         assert_eq!(parse_slot(text), None, "{reason}: {text}");
     }
 }
 
 #[test]
-fn digests_tell_value_and_labels_apart() {
+fn slot_digests_separate_slot_value_and_tags() {
     let item = |text: &str, tags: &[&str]| MergeItem {
         tags: tags.iter().map(|&t| t.to_owned()).collect(),
         ..MergeItem::plain(text)

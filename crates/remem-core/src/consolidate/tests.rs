@@ -12,7 +12,7 @@ proptest! {
     #![proptest_config(crate::test_cases::config(24, 96))]
 
     #[test]
-    fn a_second_plan_decides_nothing_and_order_of_input_does_not_matter(seed: u64, count in 2usize..120) {
+    fn planning_is_idempotent_and_independent_of_input_order(seed: u64, count in 2usize..120) {
         let mut entries = corpus(seed, count);
         let (decisions, _) = plan(&entries, |_| true);
         CorpusRandom(seed).shuffle(&mut entries);
@@ -23,7 +23,7 @@ proptest! {
     }
 
     #[test]
-    fn only_what_says_the_same_is_merged(seed: u64, count in 2usize..120) {
+    fn only_equal_facts_merge_and_only_equal_slots_supersede(seed: u64, count in 2usize..120) {
         let entries = corpus(seed, count);
         let by_row: HashMap<u64, &CorpusEntry> = entries.iter().map(|one| (one.row, one)).collect();
         for decision in plan(&entries, |_| true).0 {
@@ -39,7 +39,7 @@ proptest! {
     }
 
     #[test]
-    fn slices_end_where_a_full_plan_decides_nothing(seed: u64, count in 2..CANDIDATES_MAX, slices in 1usize..6) {
+    fn after_incremental_passes_a_full_plan_decides_nothing(seed: u64, count in 2..CANDIDATES_MAX, slices in 1usize..6) {
         let mut arriving = corpus(seed, count);
         CorpusRandom(seed).shuffle(&mut arriving);
         let mut live: Vec<CorpusEntry> = Vec::new();
@@ -84,7 +84,7 @@ fn all_pairs(entries: &[CorpusEntry]) -> Vec<Decision> {
 // Seeds are fixed: that two texts of similarity 0.85 share a bucket is likely (99.8 %), not
 // certain.
 #[test]
-fn a_plan_is_what_comparing_all_pairs_finds() {
+fn a_plan_equals_comparing_all_pairs() {
     let mut merges = 0;
     for seed in 0..6 {
         let entries: Vec<CorpusEntry> = corpus(seed, 100)
@@ -131,7 +131,7 @@ fn crowd(count: u64) -> Vec<CorpusEntry> {
 }
 
 #[test]
-fn a_crowd_stays_within_the_cap_and_idempotent() {
+fn a_large_cluster_respects_the_candidate_cap_and_is_idempotent() {
     // Every fifth has the tag of the one before and can be merged, if it is among the 64 that are
     // compared.
     let crowd = crowd(2_000);
@@ -146,7 +146,7 @@ fn a_crowd_stays_within_the_cap_and_idempotent() {
 }
 
 #[test]
-fn texts_of_one_template_that_differ_in_a_number_do_not_even_meet() {
+fn texts_that_differ_only_in_a_number_are_never_compared() {
     let numbered = |row: u64| {
         let number = row - u64::from(row % 5 == 4);
         corpus_entry(
@@ -164,7 +164,7 @@ fn texts_of_one_template_that_differ_in_a_number_do_not_even_meet() {
 }
 
 #[test]
-fn a_newcomer_to_a_crowd_asks_for_few_texts() {
+fn a_fresh_entry_in_a_large_cluster_reads_a_bounded_text_count() {
     let mut planner = Planner::new();
     crowd(1_000)
         .iter()
@@ -177,7 +177,7 @@ fn a_newcomer_to_a_crowd_asks_for_few_texts() {
 }
 
 #[test]
-fn the_newest_wording_survives_whoever_was_confirmed() {
+fn the_newest_wording_survives_whichever_entry_is_fresh() {
     let old = corpus_entry(
         1,
         1,
@@ -200,7 +200,7 @@ fn the_newest_wording_survives_whoever_was_confirmed() {
 }
 
 #[test]
-fn only_texts_that_meet_others_are_asked_for_in_order_and_may_be_gone() {
+fn only_candidate_texts_are_requested_and_may_be_missing() {
     let boat = |row, end: &str| {
         corpus_entry(
             row,
@@ -240,7 +240,7 @@ fn only_texts_that_meet_others_are_asked_for_in_order_and_may_be_gone() {
 }
 
 #[test]
-fn classes_are_kept_apart() {
+fn entries_of_different_classes_never_merge_or_supersede() {
     let text = MergeItem::plain("The boat leaves at noon from the small pier behind the church");
     let role = MergeItem::plain("Nadia's role is cook");
     let decided = |classes: [u32; 2], items: [&MergeItem; 2]| {
@@ -274,7 +274,7 @@ fn classes_are_kept_apart() {
 }
 
 #[test]
-fn of_answers_to_one_question_the_newest_stays() {
+fn the_newest_value_of_a_slot_supersedes_older_ones() {
     let tagged = |text: &str, tag: &str| MergeItem {
         tags: vec![tag.to_owned()],
         ..MergeItem::plain(text)
@@ -308,7 +308,7 @@ fn of_answers_to_one_question_the_newest_stays() {
 }
 
 #[test]
-fn ids_order_entries_of_one_instant() {
+fn ids_break_ties_between_equal_timestamps() {
     assert!(
         order_key("0190b6a1-0000-7000-8000-000000000000")
             < order_key("0190b6a1-0001-7000-8000-000000000000")
@@ -343,6 +343,6 @@ fn ids_order_entries_of_one_instant() {
 }
 
 #[test]
-fn an_entry_takes_no_more_memory_than_is_said() {
+fn a_cluster_entry_takes_112_bytes() {
     assert_eq!(size_of::<super::plan::ClusterEntry>(), 112);
 }

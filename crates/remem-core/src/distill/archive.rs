@@ -129,7 +129,7 @@ mod tests {
     const GOOD: &str = r#"{"alg":"remem-distill-1","budget":64,"sources":["a","b"],"tokenizer":"o200k_base","units":[["b",0,"One."],["b",2,"Two \"é\"\n\u001f"],["a",0,"Three."]]}"#;
 
     #[test]
-    fn an_archive_is_read_back_and_rebuilds_its_text() {
+    fn an_archive_round_trips_and_rebuilds_its_text() {
         let archive = Archive::parse(GOOD.as_bytes()).unwrap();
         assert_eq!(archive.text(), "One.\nTwo \"é\"\n\u{1f}\nThree.");
         assert_eq!(archive.bytes(), GOOD.as_bytes());
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_not_quite_an_archive_is_refused() {
+    fn malformed_archives_are_rejected() {
         let changes = [
             ("remem-distill-1", "remem-distill-0"),
             ("\"budget\":64", "\"budget\":9007199254740992"),

@@ -227,12 +227,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sorted() {
+    fn the_common_word_table_is_sorted() {
         assert!(COMMON.is_sorted());
     }
 
     #[test]
-    fn weights_are_logarithms_rounded_down() {
+    fn rarity_weights_are_logarithms_rounded_down() {
         // 1024 · log2 of 2, 3, 11, 1.01 and 100001.
         let found = [(1, 1), (2, 1), (10, 1), (1, 100), (100_000, 1)]
             .map(|(units, with)| rarity_weight(units, with));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_a_word_share_a_stem() {
+    fn inflected_forms_share_a_stem() {
         for (a, b) in [
             ("hikes", "hiking"),
             ("stopped", "stop"),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_tell_less_and_greetings_nothing() {
+    fn words_of_questions_weigh_less_and_greetings_nothing() {
         assert_eq!(
             content_words("Hey! I bought skis. Where is Oslo?"),
             [
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_are_what_weighs_most_in_its_usual_form() {
+    fn topics_are_the_heaviest_concepts_in_their_commonest_form() {
         let texts = [
             "Skiing in Oslo 2024",
             "skiing lessons",

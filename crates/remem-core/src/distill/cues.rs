@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tables_are_sorted() {
+    fn cue_tables_are_sorted() {
         for table in [
             FIRST_PERSON,
             SECOND_PERSON,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_stand_out_and_small_talk_does_not() {
+    fn facts_score_above_small_talk() {
         let facts = [
             "I adopted two cats in Oslo last May.",
             "Speaker: We met on 3 May.",
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_a_capital_inside_a_sentence() {
+    fn names_are_capitalised_words_inside_a_sentence() {
         assert_eq!(
             name_count("The train left for Oslo and I'm off. Then Bern, Oslo too"),
             2

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_canonical_and_read_back() {
+    fn the_index_is_canonical_json_and_round_trips() {
         let mut index = ArchiveIndex::default();
         index.add("b", listed(1));
         index.add("a", listed(2));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_additions_does_not_matter_and_an_entry_is_listed_once() {
+    fn additions_are_order_independent_and_deduplicated() {
         let build = |order: &[i64]| {
             let mut index = ArchiveIndex::default();
             order
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_fall_off_first() {
+    fn the_oldest_archives_are_dropped_at_the_size_limit() {
         let mut index = ArchiveIndex::default();
         (0..400).for_each(|n| index.add(if n % 3 == 0 { "a" } else { "b" }, listed(n)));
         let size = index.json().len();
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_leaves_nothing() {
+    fn removed_archives_and_memories_leave_no_trace() {
         let mut index = ArchiveIndex::default();
         index.add("a", listed(1));
         index.add("b", listed(2));
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_twin_has_one_line_an_archive_and_no_foreign_markup() {
+    fn the_markdown_index_has_one_escaped_line_per_archive() {
         let mut index = ArchiveIndex::default();
         index.add(
             "a`\n# b",

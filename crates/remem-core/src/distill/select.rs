@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_for_its_price_comes_first_and_ties_go_to_the_earlier() {
+    fn units_are_picked_by_gain_per_cost_then_position() {
         let candidates = [
             candidate(10, &[0]),
             candidate(10, &[0]),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn one_great_unit_beats_many_cheap_ones() {
+    fn one_valuable_unit_beats_many_cheap_ones() {
         let candidates = [candidate(1, &[0]), candidate(100, &[1])];
         // The first unit has the greater gain for its cost and leaves no room for the second, whose
         // gain is greater.
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn both_limits_hold() {
+    fn selection_respects_the_token_and_the_byte_limit() {
         let candidates: Vec<UnitCandidate> = (0..10).map(|at| candidate(5, &[at])).collect();
         assert_eq!(pick_units(&candidates, &[7; 10], 24, 1_000).len(), 4);
         // Three lines of nine bytes with two line breaks are 29.
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn units_that_tell_nothing_are_left_out_unless_there_is_nothing_else() {
+    fn units_without_concepts_are_picked_only_if_all_lack_them() {
         assert_eq!(
             pick_units(&[candidate(5, &[]), candidate(5, &[0])], &[7], 100, 1_000),
             [1]

@@ -141,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn short_texts_stay_whole_and_blank_ones_vanish() {
+    fn short_texts_are_one_unit_and_blank_texts_none() {
         assert_eq!(texts("  One. Two!\nThree? "), ["One. Two!\nThree?"]);
         assert_eq!(texts(" \n\t"), Vec::<String>::new());
     }
 
     #[test]
-    fn sentences_end_where_people_end_them() {
+    fn sentences_end_at_punctuation_and_line_breaks() {
         let text = "It cost 3.50 at example.com. \"Really?\" Yes!\nNext line 東京です。次";
         let found: Vec<&str> = sentences(text)
             .into_iter()
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_into_short_runs_of_whole_sentences() {
+    fn long_texts_are_split_at_sentence_boundaries() {
         let text = "This sentence has exactly so many letters. ".repeat(40);
         let units = split_text("a", &text);
         assert!(units.len() > 4, "{}", units.len());
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn text_without_an_end_is_cut_all_the_same() {
+    fn long_text_without_sentence_ends_is_split_losslessly() {
         for text in [
             "é".repeat(5_000),
             "word ".repeat(2_000),

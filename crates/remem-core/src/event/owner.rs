@@ -80,7 +80,7 @@ mod tests {
     use crate::event::{EntryRef, HeartbeatEvaluated, PassEnded, RunStarted};
 
     #[test]
-    fn an_event_tells_whose_it_is() {
+    fn an_event_knows_its_owner() {
         let entry = |memory_ref: &str| {
             EventBody::Deleted(EntryRef {
                 memory_ref: memory_ref.into(),

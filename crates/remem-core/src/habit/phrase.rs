@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_end_at_marks_and_lines() {
+    fn sentences_end_at_punctuation_and_line_breaks() {
         assert_eq!(
             split("One. Two! Three? Four"),
             ["One.", "Two!", "Three?", "Four"]
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn other_peoples_words_are_left_out() {
+    fn quoted_lines_and_code_blocks_are_skipped() {
         assert_eq!(
             split("Mine.\n> always theirs\nMine again\n```\nalways code\n```\nand mine"),
             ["Mine.", "Mine again", "and mine"]
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn words_know_their_places_and_marks() {
+    fn words_keep_their_position_and_punctuation() {
         let sentence = Sentence::parse("From now on, use “C#” – don’t ask").unwrap();
         let words: Vec<(&str, Option<char>)> = sentence
             .words

@@ -113,16 +113,16 @@ fn wrong<'a>(table: &[&'a str], expected: Option<Habit>) -> Vec<&'a str> {
 }
 
 #[test]
-fn what_is_stated_for_good() {
+fn explicit_rules_are_lasting_habits() {
     assert_eq!(wrong(STATED, Some(Habit::Lasting)), [""; 0]);
 }
 
 #[test]
-fn what_is_asked_or_told_of_custom() {
+fn plain_requests_and_customs_are_casual_habits() {
     assert_eq!(wrong(PLAIN, Some(Habit::Casual)), [""; 0]);
 }
 
 #[test]
-fn what_is_no_habit() {
+fn other_sentences_are_not_habits() {
     assert_eq!(wrong(NEITHER, None), [""; 0]);
 }

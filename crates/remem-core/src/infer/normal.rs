@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_posted_key_has_the_form_of_a_statement() {
+    fn observation_keys_are_normalised() {
         let key = |text: &str| observation_key(text, &ENGLISH);
         for text in [
             "Invoice cleared",

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_end_at_marks_and_lines() {
+    fn sentences_end_at_punctuation_and_line_breaks() {
         assert_eq!(
             split("One. Two! Three? Four"),
             ["One.", "Two!", "Three?", "Four"]
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn words_keep_dates_and_apostrophes_together() {
+    fn dates_contractions_and_markers_are_single_words() {
         let words = |text: &str| {
             sentences(text, &ENGLISH)
                 .remove(0)
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn quotations_are_known_over_sentences() {
+    fn a_quotation_may_span_sentences() {
         let text = "He said \"I agree. Remind me.\" Then 5\" of snow\nRemind me";
         let quoted: Vec<bool> = sentences(text, &ENGLISH)
             .iter()
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_is_no_sentence() {
+    fn sentences_over_the_word_limit_are_skipped() {
         assert!(sentences(&"word ".repeat(WORDS_MAX + 1), &ENGLISH).is_empty());
     }
 }

@@ -20,7 +20,7 @@ fn read(text: &str) -> Vec<Promise> {
 }
 
 #[test]
-fn the_words_that_led_to_a_promise_are_told() {
+fn a_promise_reports_the_spans_of_its_sentence_cue_and_condition() {
     let text = "Großartig! Remind me on Friday at 5pm to call José. Thanks.";
     let [promise] = &read(text)[..] else {
         panic!("one promise")
@@ -45,7 +45,7 @@ fn the_words_that_led_to_a_promise_are_told() {
 }
 
 #[test]
-fn the_same_deed_has_the_same_action_however_it_is_asked_for() {
+fn differently_worded_requests_have_the_same_action() {
     let action = |text: &str| read(text).remove(0).action;
     assert_eq!(
         action("Remind me on Friday to call the bank."),
@@ -56,7 +56,7 @@ fn the_same_deed_has_the_same_action_however_it_is_asked_for() {
 }
 
 #[test]
-fn every_sentence_may_hold_a_promise_and_none_holds_two() {
+fn each_sentence_yields_at_most_one_promise() {
     let text = "Remind me tomorrow to call Ann. The sky is blue.\n- send the report by Friday\n- Renew the lease on June 30\nDon't remind me on Monday.";
     let found: Vec<&str> = read(text)
         .iter()
@@ -77,7 +77,7 @@ fn every_sentence_may_hold_a_promise_and_none_holds_two() {
 }
 
 #[test]
-fn the_horizon_is_the_last_instant_that_is_allowed() {
+fn the_horizon_is_inclusive() {
     let zone = jiff::tz::TimeZone::UTC;
     let verdict = |horizon_ms| {
         let reading = InferInput {
@@ -97,7 +97,7 @@ fn the_horizon_is_the_last_instant_that_is_allowed() {
 }
 
 #[test]
-fn confidence_is_the_sum_of_what_is_known() {
+fn confidence_depends_on_cue_and_condition() {
     for (text, confidence) in [
         ("Remind me tomorrow.", 100),
         ("Remind me on Friday.", 90),
@@ -115,7 +115,7 @@ fn confidence_is_the_sum_of_what_is_known() {
 }
 
 #[test]
-fn what_is_stated_has_the_key_that_was_waited_for() {
+fn an_assertion_yields_the_key_of_the_awaited_condition() {
     for (asked, stated) in [
         (
             "Let me know when the invoice clears.",
@@ -160,7 +160,7 @@ fn what_is_stated_has_the_key_that_was_waited_for() {
 }
 
 #[test]
-fn what_is_not_plainly_stated_is_no_statement() {
+fn questions_negations_and_hedges_are_not_assertions() {
     for text in [
         "Has the invoice cleared?",
         "The invoice has not cleared.",
@@ -191,7 +191,7 @@ fn what_is_not_plainly_stated_is_no_statement() {
 }
 
 #[test]
-fn every_cue_passes_the_first_look() {
+fn every_cue_passes_the_prefilter() {
     let cues = &ENGLISH.cues;
     let heads = ENGLISH.first_words.as_ref().unwrap();
     let all = [
@@ -219,7 +219,7 @@ fn every_cue_passes_the_first_look() {
 }
 
 #[test]
-fn tables_are_lower_case_and_each_verb_is_its_own_base() {
+fn verb_tables_are_lower_case_and_in_base_form() {
     let states = &ENGLISH.states;
     for verb in states.verbs {
         assert_eq!((states.base_form)(verb, true), *verb);

@@ -98,7 +98,7 @@ fn read(text: &str) -> Vec<(String, bool, Vec<String>)> {
 }
 
 #[test]
-fn a_block_is_procedures_then_facts_then_hits() {
+fn a_block_lists_procedures_then_facts_then_hits() {
     let rule = entry(
         "p1",
         Typology::Procedural,
@@ -164,7 +164,7 @@ fn a_block_is_procedures_then_facts_then_hits() {
 }
 
 #[test]
-fn a_tag_alone_fences_a_text() {
+fn the_untrusted_tag_alone_fences_an_entry() {
     let mut page = fact("e", "x");
     page.tags.push(crate::admission::UNTRUSTED_TAG.to_owned());
     assert!(
@@ -175,7 +175,7 @@ fn a_tag_alone_fences_a_text() {
 }
 
 #[test]
-fn a_standing_entry_is_not_told_twice() {
+fn a_standing_entry_is_not_repeated_as_a_hit() {
     let both = fact("f", "Ana lives in Lisbon.");
     let block = compile_context(
         &[&both, &both],
@@ -201,7 +201,7 @@ fn a_standing_entry_is_not_told_twice() {
 }
 
 #[test]
-fn a_list_ends_where_the_next_does_not_fit() {
+fn a_list_ends_before_the_first_entry_over_budget() {
     for (costs, budget, kept) in [
         (&[3, 3, 3][..], 9, &[0, 1, 2][..]),
         (&[3, 3, 3], 8, &[0, 1]),
@@ -218,7 +218,7 @@ fn a_list_ends_where_the_next_does_not_fit() {
 }
 
 #[test]
-fn the_whole_is_counted_and_not_its_parts() {
+fn tokens_are_counted_over_the_whole_block() {
     // Lines count fewer tokens alone than together.
     let dear = |text: &str| text.lines().count().pow(2);
     let entries: Vec<Entry> = (0..10).map(|n| fact(&format!("f{n}"), "x")).collect();
@@ -241,7 +241,7 @@ fn block_ids(entries: &[Entry]) -> Vec<EntryId> {
 }
 
 #[test]
-fn debug_output_carries_no_content() {
+fn debug_output_omits_the_content() {
     let block = compile_context(&[], &shown(&[fact("f", "secret text")]), &count, 100);
     assert!(block.text.contains("secret text") && !format!("{block:?}").contains("secret"));
 }
@@ -298,7 +298,7 @@ fn any_entries(prefix: &'static str, most: usize) -> impl Strategy<Value = Vec<E
 }
 
 #[test]
-fn what_nobody_vouches_for_does_not_stand_and_trust_comes_before_age() {
+fn untrusted_entries_are_not_standing_and_trust_outranks_age() {
     let order = |id: &str, trust, day| entry(id, Typology::Procedural, trust, day, "Do this.");
     let standing = [
         order("old", Trust::Model, 1),
@@ -317,7 +317,7 @@ proptest! {
     #![proptest_config(crate::test_cases::config(64, 256))]
 
     #[test]
-    fn no_text_forges_a_line_or_a_fence(standing in any_entries("s", 4), found in any_entries("h", 4)) {
+    fn entry_text_cannot_forge_a_line_or_a_fence(standing in any_entries("s", 4), found in any_entries("h", 4)) {
         let block = compile_context(&standing.iter().collect::<Vec<_>>(), &shown(&found), &count, 1_000_000);
         prop_assert!(block.omitted.is_empty());
         let lines = read(&block.text);
@@ -331,7 +331,7 @@ proptest! {
     }
 
     #[test]
-    fn no_block_is_over_its_budget(standing in any_entries("s", 8), found in any_entries("h", 8), budget in 0usize..400) {
+    fn a_block_never_exceeds_its_budget(standing in any_entries("s", 8), found in any_entries("h", 8), budget in 0usize..400) {
         let all: Vec<&Entry> = standing.iter().collect();
         let block = compile_context(&all, &shown(&found), &count, budget);
         prop_assert!(block.tokens <= budget && count(&block.text[..block.prefix_bytes]) <= budget / 2);
@@ -348,7 +348,7 @@ proptest! {
     }
 
     #[test]
-    fn the_prefix_knows_nothing_of_the_hits(
+    fn the_prefix_does_not_depend_on_the_hits(
         standing in any_entries("s", 8), one in any_entries("h", 8), other in any_entries("h", 8), budget in 0usize..400, turn in 0usize..8,
     ) {
         let all: Vec<&Entry> = standing.iter().collect();
@@ -360,7 +360,7 @@ proptest! {
     }
 
     #[test]
-    fn what_fits_is_the_head_of_the_list(costs in prop::collection::vec(0usize..30, 0..20), budget in 0usize..60) {
+    fn fit_budget_keeps_the_head_of_the_affordable_entries(costs in prop::collection::vec(0usize..30, 0..20), budget in 0usize..60) {
         let kept = fit_budget(&costs, budget);
         prop_assert!(kept.iter().map(|at| costs[*at]).sum::<usize>() <= budget);
         let small: Vec<usize> = (0..costs.len()).filter(|at| costs[*at] <= budget).collect();

@@ -17,7 +17,7 @@ fn signals(lexical: i64, cosine: Option<i64>, margin: i64) -> Signals {
 }
 
 #[test]
-fn signals_do_not_depend_on_what_else_was_found() {
+fn signals_are_absolute_not_relative_to_the_best_hit() {
     let entry = |n: i64| Entry {
         id: EntryId::parse(&format!("e{n:02}")).unwrap(),
         memory_ref: MemoryRef::parse("m").unwrap(),
@@ -85,7 +85,7 @@ fn signals_do_not_depend_on_what_else_was_found() {
 }
 
 #[test]
-fn the_table_is_the_logistic_function() {
+fn the_logistic_table_approximates_the_function() {
     for logit in -12_000i64..=12_000 {
         let exact = 1e6 / (1.0 + (-(logit as f64) / 1e3).exp());
         assert!((logistic(logit) as f64 - exact).abs() < 1_000.0, "{logit}");
@@ -102,7 +102,7 @@ fn the_table_is_the_logistic_function() {
 }
 
 #[test]
-fn nothing_found_is_nothing_relevant() {
+fn no_hits_means_not_relevant() {
     let nothing = Signals {
         hits: 0,
         ..signals(PPM, Some(PPM), PPM)
@@ -121,7 +121,7 @@ fn nothing_found_is_nothing_relevant() {
 }
 
 #[test]
-fn a_strong_best_is_relevant_and_a_weak_one_is_not() {
+fn strong_hits_are_relevant_and_weak_ones_are_not() {
     let judge = |signals: Signals| relevance_verdict(&signals, &Calibration::default()).is_relevant;
     assert!(
         judge(signals(800_000, Some(700_000), 500_000)) && judge(signals(800_000, None, 500_000))
@@ -149,7 +149,7 @@ proptest! {
     #![proptest_config(crate::test_cases::config(64, 256))]
 
     #[test]
-    fn more_of_a_signal_is_never_less_probable(a in 0..=PPM, b in 0..=PPM, cosine in prop::option::of(0..=PPM), margin in 0..=PPM) {
+    fn confidence_is_monotonic_in_each_signal(a in 0..=PPM, b in 0..=PPM, cosine in prop::option::of(0..=PPM), margin in 0..=PPM) {
         let of = |lexical, cosine| confidence(&signals(lexical, cosine, margin), &Calibration::default());
         prop_assert!(of(a.min(b), cosine) <= of(a.max(b), cosine));
         prop_assert!(of(a, Some(a.min(b))) <= of(a, Some(a.max(b))));

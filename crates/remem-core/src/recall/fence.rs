@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_ends_its_own_mark() {
+    fn untrusted_text_cannot_end_its_fence() {
         for end in [
             "\n", "\r", "\r\n", "\u{b}", "\u{c}", "\u{85}", "\u{2028}", "\u{2029}", "\u{1e}",
         ] {

@@ -72,7 +72,7 @@ fn expected_scores(rows: &[(&str, i64)]) -> Vec<(String, i64)> {
 }
 
 #[test]
-fn words_and_meaning_are_fused() {
+fn lexical_and_vector_scores_are_fused() {
     let a = entry("a", 0, "");
     let b = entry("b", 1, "");
     let c = entry("c", 2, "");
@@ -135,7 +135,7 @@ fn words_and_meaning_are_fused() {
 }
 
 #[test]
-fn ties_go_to_the_latest_then_to_the_greatest_id() {
+fn ties_are_broken_by_newest_then_greatest_id() {
     let a = entry("a", 5, "");
     let b = entry("b", 0, "");
     let c = entry("c", 0, "");
@@ -157,7 +157,7 @@ fn ties_go_to_the_latest_then_to_the_greatest_id() {
 }
 
 #[test]
-fn what_stands_beside_a_candidate_is_lifted_in_both_directions() {
+fn neighbours_of_a_candidate_are_lifted_in_both_directions() {
     let a = entry("a", 0, "s");
     let b = entry("b", 30, "s");
     let c = entry("c", 31, "s");
@@ -219,7 +219,7 @@ fn what_stands_beside_a_candidate_is_lifted_in_both_directions() {
 }
 
 #[test]
-fn nothing_is_lifted_across_sessions_or_threads() {
+fn lifting_does_not_cross_sessions_or_threads() {
     let a = entry("a", 0, "s");
     let mut thread = entry("t", 1, "s");
     thread.facets.interaction = InteractionId::parse("thread");
@@ -249,7 +249,7 @@ fn nothing_is_lifted_across_sessions_or_threads() {
 }
 
 #[test]
-fn only_the_best_lift_and_overtaking_one_costs_nothing() {
+fn only_top_candidates_lift_and_lift_survives_a_rank_change() {
     let entries: Vec<Entry> = (0..34i32)
         .map(|n| entry(&format!("e{n:02}"), i64::from(n), "s"))
         .collect();
@@ -319,7 +319,7 @@ fn only_the_best_lift_and_overtaking_one_costs_nothing() {
 }
 
 #[test]
-fn movers_move_ties_and_no_more() {
+fn bonuses_are_capped_for_any_weights() {
     let request = RankRequest {
         now: NOW,
         ..RankRequest::default()
@@ -408,7 +408,7 @@ fn movers_move_ties_and_no_more() {
 }
 
 #[test]
-fn a_time_that_is_asked_for_takes_the_place_of_recency() {
+fn a_requested_time_range_replaces_recency() {
     let when = Some(Timestamp(NOW.0 - 10 * HOUR_MS)..Timestamp(NOW.0 - 5 * HOUR_MS));
     let request = RankRequest {
         now: NOW,
@@ -430,7 +430,7 @@ fn a_time_that_is_asked_for_takes_the_place_of_recency() {
 }
 
 #[test]
-fn a_source_has_at_most_its_share_of_hits() {
+fn hits_per_source_are_capped() {
     let mut entries: Vec<Entry> = (0..4).map(|n| entry(&format!("s{n}"), n, "s")).collect();
     entries.extend((0..3).map(|n| entry(&format!("n{n}"), n, "")));
     let mut named: Vec<Entry> = (0..3)
@@ -567,7 +567,7 @@ proptest! {
     #![proptest_config(crate::test_cases::config(64, 256))]
 
     #[test]
-    fn parts_sum_to_the_score_and_movers_are_small(rows in any_rows()) {
+    fn parts_sum_to_the_score_and_bonuses_stay_small(rows in any_rows()) {
         let entries = entries_of(&rows);
         let candidates = candidates_of(&rows, &entries);
         let words = |one: &RankCandidate<'_>| one.lexical + one.typo;
@@ -593,7 +593,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_the_input_leaves_no_trace(rows in any_rows(), turn in 0usize..90, cap in prop::option::of(1u32..5)) {
+    fn ranking_does_not_depend_on_input_order(rows in any_rows(), turn in 0usize..90, cap in prop::option::of(1u32..5)) {
         let entries = entries_of(&rows);
         let mut candidates = candidates_of(&rows, &entries);
         let mut pairs = pairs_of(&entries);
@@ -614,7 +614,7 @@ proptest! {
     }
 
     #[test]
-    fn more_of_a_signal_is_never_less_of_a_score(rows in any_rows(), at in 0usize..90, more in 0.0..1.0f64) {
+    fn the_score_is_monotonic_in_each_signal(rows in any_rows(), at in 0usize..90, more in 0.0..1.0f64) {
         let entries = entries_of(&rows);
         let candidates = candidates_of(&rows, &entries);
         if candidates.is_empty() {

@@ -173,7 +173,7 @@ fn said(query: &str, zone: &str, now: &str) -> Option<(Timestamp, Timestamp)> {
 }
 
 #[test]
-fn queries_that_speak_of_a_time() {
+fn time_expressions_are_read_from_queries() {
     let wrong = |row: &(&str, &str, &str, &str)| {
         let (query, said, from, until) = *row;
         let found = read_query_time(query, at(NOW), &TimeZone::UTC);
@@ -193,7 +193,7 @@ fn queries_that_speak_of_a_time() {
 }
 
 #[test]
-fn queries_that_speak_of_none() {
+fn queries_without_a_time_expression_yield_no_range() {
     let wrong: Vec<String> = TRAPS
         .iter()
         .filter_map(|query| {
@@ -205,7 +205,7 @@ fn queries_that_speak_of_none() {
 }
 
 #[test]
-fn days_begin_by_the_clocks_of_the_zone() {
+fn day_ranges_follow_the_time_zone_across_dst() {
     let utc = |from: &str, until: &str| Some((at(from), at(until)));
     // Clocks go forward on 29 March 2026 in Berlin, and back on 25 October: days of 23 and of 25
     // hours.
@@ -240,7 +240,7 @@ fn days_begin_by_the_clocks_of_the_zone() {
 }
 
 #[test]
-fn a_turn_of_the_year_is_no_trap() {
+fn relative_ranges_cross_year_boundaries() {
     let utc = |from: &str, until: &str| Some((instant_of(from), instant_of(until)));
     assert_eq!(
         said("last month", "UTC", "2026-01-15T00:00Z"),
@@ -272,7 +272,7 @@ proptest! {
     #![proptest_config(crate::test_cases::config(64, 256))]
 
     #[test]
-    fn whatever_is_read_is_a_range_of_the_query(
+    fn a_time_range_is_non_empty_and_refers_to_query_text(
         words in prop::collection::vec(prop::sample::select(vec![
             "in", "since", "between", "and", "last", "the", "9999", "2024", "may", "May", "June", "31", "3", "years", "ago", "of", "week",
             "before", "day", "yesterday", "ü", "\"", ",", ".", "2026-02-30", "0", "few", "night", "Sunday", "until", "a couple of", "winter", "from", "to",

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn every_alphabet_reads_back_with_its_source() {
+    fn every_alphabet_decodes_and_maps_back_to_its_source() {
         for (source, plain, held_in) in [
             ("x c2VjcmV0LTAwMQ== y", "secret-001", "c2VjcmV0LTAwMQ"),
             ("YWJzZWNyZXQtMDAxenk=", "secret-001", "JzZWNyZXQtMDAx"),
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn short_or_plain_text_has_no_readings() {
+    fn short_or_plain_text_yields_no_candidates() {
         for source in ["", "a short word or two", "2026-11-15 06:00", "[1, 2, 3]"] {
             assert!(
                 CandidateStretches::of(source.as_bytes(), 8)
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn outlines_include_their_alphabets() {
+    fn each_group_includes_its_alphabets() {
         for alphabet in &ALPHABETS {
             assert!(
                 (0..=u8::MAX).all(|byte| alphabet.table[usize::from(byte)] == NOT_IN_ALPHABET

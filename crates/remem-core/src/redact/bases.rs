@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_what_common_encoders_write() {
+    fn base58_and_base85_forms_match_common_encoders() {
         let forms = base_forms("Hello, World");
         let forms: Vec<&str> = forms.iter().map(|form| form.as_str()).collect();
         for written in ["87cURD_*#4DfTZ)", "NM&qnZ!92JZ*pv8"] {

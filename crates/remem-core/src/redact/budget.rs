@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_costs_nothing() {
+    fn a_failed_charge_consumes_no_budget() {
         let mut budget = ScanBudget::for_text(1000);
         let outer = budget.begin_reading(100);
         assert!(!budget.try_charge(READING_FACTOR * 100 + READING_EXTRA + 1));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn unpacked_data_takes_nothing_from_the_text() {
+    fn unpacked_data_has_a_budget_of_its_own() {
         let mut budget = ScanBudget::for_text(8);
         let outer = budget.begin_unpacking();
         assert!(budget.try_charge(UNPACKED_MAX) && !budget.try_charge(1));

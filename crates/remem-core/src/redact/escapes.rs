@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn backslash_forms() {
+    fn backslash_escapes_are_decoded() {
         check(
             Escape::Backslash,
             &[
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn percent_entity_and_mail_forms() {
+    fn percent_entity_tag_and_quoted_printable_are_decoded() {
         check(
             Escape::Percent,
             &[("a%2Fb%2fc%25 %zz % %u00e9", "a/b/c% %zz % é")],
@@ -418,13 +418,13 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_knows_its_source() {
+    fn decoded_bytes_map_back_to_their_source() {
         let (_, origin) = unescaped(Escape::Backslash, r"a\u00e9b", 9).unwrap();
         assert_eq!(origin.0, [(0, 1), (1, 7), (1, 7), (7, 8)]);
     }
 
     #[test]
-    fn only_what_is_in_reach_of_an_escape_is_decoded() {
+    fn only_text_near_an_escape_is_decoded() {
         let (bytes, origin) =
             unescaped(Escape::Percent, "0123456789%410123456789%42%430", 2).unwrap();
         assert_eq!(bytes, b"89A0189BC0");

@@ -301,14 +301,14 @@ mod tests {
     }
 
     #[test]
-    fn levels_drop_step_by_step() {
+    fn each_fold_level_drops_more_characters() {
         check(FoldLevel::Tight, "Ab c\n-D\u{0}\u{7}e", "ab c\n-de");
         check(FoldLevel::Dense, "Ab c\n-D\u{0}\u{7}e", "abc-de");
         check(FoldLevel::Bare, "Ab c\n-D\u{0}\u{7}e_🔑", "abcde");
     }
 
     #[test]
-    fn disguises_fold_to_the_plain_letters() {
+    fn lookalikes_and_accents_fold_to_plain_letters() {
         for disguised in [
             "ＡＢｃ１",
             "𝐀𝐁𝐜𝟏",
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fold_of_the_whole_is_the_sum_of_its_characters() {
+    fn folding_is_character_by_character() {
         let text = "x\u{301}É ﷺ-ßﬁ\u{200D}Ж🔑ｱ9";
         for level in [FoldLevel::Tight, FoldLevel::Dense, FoldLevel::Bare] {
             let parts: Vec<u8> = text
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_folds_to_a_few() {
+    fn a_character_folds_to_at_most_eight() {
         for c in (0x80..=0x10_FFFF).filter_map(char::from_u32) {
             let skeleton = String::from_utf8(folded(&c.to_string(), FoldLevel::Tight)).unwrap();
             let count = skeleton.chars().count();
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_come_back_on_character_boundaries() {
+    fn folded_ranges_map_back_to_character_boundaries() {
         let text = "zz ＡＢ\u{200B}ß x";
         let skeleton = folded(text, FoldLevel::Bare);
         assert_eq!(skeleton, b"zzabssx");
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn riders_are_the_accents_after_a_position() {
+    fn combining_marks_after_a_position_are_included() {
         assert_eq!(combining_end("e\u{301}\u{FE0F}x", 1), 6);
         assert_eq!(combining_end("ex", 1), 1);
         assert_eq!(combining_end("e", 1), 1);

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn both_formats_unpack_to_their_end() {
+    fn gzip_and_zlib_unpack_to_their_end() {
         for gzip in [true, false] {
             let packed = packed(b"hello hello", gzip);
             let layer = [b"..", &packed[..], b"tail"].concat();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_gzip_may_hold_names() {
+    fn optional_gzip_header_fields_are_skipped() {
         let mut bytes = Vec::new();
         GzBuilder::new()
             .filename("a.txt")
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_is_unpacked_as_was_asked_for() {
+    fn only_as_much_as_requested_is_unpacked() {
         let bomb = packed(&vec![b'a'; 50 << 20], true);
         let mut stream = PackedStream::new(&bomb);
         let mut out = Vec::new();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn rubbish_gives_nothing() {
+    fn malformed_streams_yield_no_data() {
         assert_eq!(
             unpacked(b"\x1f\x8b\x08\x00\0\0\0\0\0\0\xFF\xFF"),
             Some((Vec::new(), InflateEnd::Damaged))

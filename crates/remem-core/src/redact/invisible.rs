@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn invisible_text_is_read() {
+    fn invisible_unicode_text_is_decoded() {
         let tags: String = "secret-1"
             .chars()
             .filter_map(|c| char::from_u32(0xE0000 + c as u32))

@@ -52,7 +52,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn strings_keys_and_numbers_are_cleaned() {
+    fn json_strings_keys_and_numbers_are_redacted() {
         let redactor = Redactor::new([
             SecretValue::new("k", "hunter2-hunter2"),
             SecretValue::new("n", "4499901188104591"),

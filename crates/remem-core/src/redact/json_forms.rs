@@ -61,12 +61,12 @@ mod tests {
     }
 
     #[test]
-    fn plain_values_have_no_other_form() {
+    fn plain_values_have_no_escaped_forms() {
         assert!(forms("plain-value_123").is_empty());
     }
 
     #[test]
-    fn every_style_of_escaping_is_there() {
+    fn every_json_escaping_style_is_listed() {
         assert_eq!(forms("a/b"), [r"a\/b"]);
         assert_eq!(forms("a\"\\\n\t\u{1}"), [r#"a\"\\\n\t\u0001"#]);
         assert_eq!(
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_forms_are_what_a_serialiser_writes() {
+    fn the_forms_include_what_serde_json_writes() {
         let value = "p\"w\\x\ny\u{8}z\u{c}\u{1f}é";
         let written = serde_json::to_string(value).unwrap();
         assert!(forms(value).contains(&written[1..written.len() - 1].to_owned()));

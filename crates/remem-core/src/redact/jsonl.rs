@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn each_channel_answers_in_its_way() {
+    fn each_channel_redacts_or_rejects_its_content() {
         for channel in ["content", "tag", "query"] {
             check(
                 json!({"channel": channel, "content": "x hunter2-hunter2"}),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_cleaned_alone_and_merged() {
+    fn parts_are_redacted_alone_and_after_merging() {
         let parts = json!([{"channel": "content", "content": "a hunter2"}, {"channel": "content", "content": "-hunter2 [BYOK:z]"}]);
         check(
             json!({"parts": parts, "merge": "concat"}),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_do_not_echo() {
+    fn malformed_and_empty_requests_are_rejected() {
         assert_eq!(handle_line("hunter2-hunter2"), Err(JsonlError::Malformed));
         assert_eq!(
             handle_line(r#"{"id":"1","channel":"content"}"#),

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sorted_and_maps_to_lower_case_ascii() {
+    fn the_lookalike_table_is_sorted_and_maps_to_lower_ascii() {
         assert!(
             LOOKALIKES.windows(2).all(|pair| pair[0].0 < pair[1].0),
             "{:?}",
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_map_by_position() {
+    fn letter_blocks_map_by_position() {
         assert_eq!(lookalike('🅰'), Some('a'));
         assert_eq!(lookalike('🇿'), Some('z'));
         assert_eq!(lookalike('я'), None);

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_outside_the_alphabet_are_unfit() {
+    fn ids_outside_the_alphabet_are_invalid() {
         for (id, fit) in [
             ("openai-prod", true),
             ("vault/prod/db.1", true),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn generic_ids_are_fit_and_the_last_is_below_the_floor() {
+    fn generic_ids_are_valid_and_the_last_is_below_the_floor() {
         for number in [1, 99, 999_999] {
             assert!(generic_ids(number).iter().all(|id| is_fit_id(id)));
             assert!(generic_ids(number)[1].len() < super::super::FLOOR_CHARS);

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_tokens_and_what_is_not() {
+    fn random_tokens_are_distinguished_from_identifiers() {
         for token in [
             "k3Jd9sLq2Xv7Bn4Mz8Tr",
             "9f86d081884c7d659a2feaa0c55ad015",
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_tell_and_parts_that_do_not() {
+    fn distinctive_parts_are_distinguished_from_common_ones() {
         for part in [
             "Kq7zP2mW9x",
             "095f258e-badf-d640",

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn needles_that_share_every_window_are_told_apart() {
+    fn needles_with_identical_windows_are_distinguished() {
         let text = "xx-aaaaaaaaaaaaaaaaaaaaaaaa1";
         assert_eq!(
             found(
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn short_caseless_literals() {
+    fn short_literals_match_case_insensitively() {
         let scanner: Scanner<3, true> = Scanner::new(
             ["sk-", "://", "token"]
                 .map(|n| Zeroizing::new(n.as_bytes().to_vec()))
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn text_edges_and_short_text_are_safe() {
+    fn matches_at_text_edges_and_in_short_text_are_safe() {
         assert_eq!(found(&["0123456789"], "0123456789"), [(0, 0..10)]);
         assert_eq!(found(&["0123456789"], "123456789"), []);
         assert_eq!(found(&["0123456789"], ""), []);

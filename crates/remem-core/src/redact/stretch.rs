@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_space_of_eight_bytes() {
+    fn last_space_finds_the_last_space_in_eight_bytes() {
         for (bytes, last) in [
             (b"abcdefgh", None),
             (b" abcdefg", Some(0)),

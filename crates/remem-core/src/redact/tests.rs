@@ -65,7 +65,7 @@ fn per_byte(value: &str, write: impl Fn(u8) -> String) -> String {
 }
 
 #[test]
-fn the_value_itself_in_any_place() {
+fn a_literal_value_is_redacted_at_any_position() {
     check(str::to_owned, &ALL);
     assert_eq!(
         clean(TOKEN, &format!("abc{TOKEN}xyz")),
@@ -84,7 +84,7 @@ fn the_value_itself_in_any_place() {
 }
 
 #[test]
-fn overlapping_nested_and_periodic_values_go_whole() {
+fn overlapping_nested_and_periodic_values_are_redacted() {
     let redactor = |values: &[&str]| {
         Redactor::new(
             values
@@ -122,7 +122,7 @@ fn overlapping_nested_and_periodic_values_go_whole() {
 }
 
 #[test]
-fn json_escapes() {
+fn json_escaped_values_are_redacted() {
     let ascii = |value: &str, upper: bool| {
         let written = serde_json::to_string(value).unwrap();
         let unit = |unit: &u16| {
@@ -163,7 +163,7 @@ fn json_escapes() {
 }
 
 #[test]
-fn escapes_of_every_character() {
+fn fully_escaped_values_are_redacted() {
     check(
         |v| {
             per_char(v, |c| {
@@ -207,7 +207,7 @@ fn escapes_of_every_character() {
 }
 
 #[test]
-fn base64_in_all_its_forms() {
+fn base64_encoded_values_are_redacted() {
     check(|v| STANDARD.encode(v), &ALL);
     check(|v| STANDARD_NO_PAD.encode(v), &ALL);
     check(|v| URL_SAFE.encode(v), &ALL);
@@ -247,7 +247,7 @@ fn base64_in_all_its_forms() {
 }
 
 #[test]
-fn other_encodings() {
+fn hex_binary_base32_rot13_and_gzip_values_are_redacted() {
     check(|v| per_byte(v, |byte| format!("{byte:02x}")), &ALL);
     check(|v| per_byte(v, |byte| format!("{byte:02X}")), &ALL);
     check(
@@ -337,7 +337,7 @@ fn base32(value: &str) -> String {
 }
 
 #[test]
-fn bases_that_are_no_power_of_two() {
+fn base58_base85_and_leet_values_are_redacted() {
     let base85 = |value: &str| {
         let forms = super::bases::base_forms(value);
         forms
@@ -369,7 +369,7 @@ fn swap(value: &str, table: &[(char, &str)]) -> String {
 }
 
 #[test]
-fn digits_for_some_of_the_letters() {
+fn values_with_digits_for_letters_are_redacted() {
     let four = [('a', "4"), ('e', "3"), ('i', "1"), ('o', "0")];
     let six = [&four[..], &[('s', "5"), ('t', "7")]].concat();
     let seven = [&six[..], &[('l', "1")]].concat();
@@ -387,7 +387,7 @@ fn digits_for_some_of_the_letters() {
 }
 
 #[test]
-fn spelled_with_dashes_and_split_over_bullets() {
+fn spelled_out_and_split_values_are_redacted() {
     for between in [
         "-",
         " - ",
@@ -418,7 +418,7 @@ fn spelled_with_dashes_and_split_over_bullets() {
 }
 
 #[test]
-fn disguised_letters_and_spacing() {
+fn values_with_lookalikes_or_spacing_are_redacted() {
     let wide = |c: char| {
         if ('!'..='~').contains(&c) {
             char::from_u32(c as u32 - 0x21 + 0xFF01).unwrap()
@@ -498,7 +498,7 @@ fn disguised_letters_and_spacing() {
 }
 
 #[test]
-fn half_a_value_goes_too_if_it_tells() {
+fn a_distinctive_half_of_a_value_is_redacted() {
     for (value, text, expected) in [
         (
             TOKEN,
@@ -529,7 +529,7 @@ fn half_a_value_goes_too_if_it_tells() {
 }
 
 #[test]
-fn what_is_not_the_value_stays() {
+fn text_without_the_value_is_unchanged() {
     for (value, text) in [
         (TOKEN, "id Kq7zP2 ok"),
         (TOKEN, "id Kq7zP2mW9x ok"),

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policy_names_round_trip() {
+    fn shape_policy_names_round_trip() {
         for policy in [ShapePolicy::Redact, ShapePolicy::Flag, ShapePolicy::Off] {
             assert_eq!(policy.to_string().parse(), Ok(policy));
         }

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_shows_neither_value_nor_id() {
+    fn debug_output_omits_value_and_id() {
         let shown = format!(
             "{:?}",
             SecretValue::new("id-hunter2hunter2", "hunter2hunter2")
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_counts_characters() {
+    fn the_length_floor_counts_characters_not_bytes() {
         for (value, long_enough) in [
             ("1234567", false),
             ("12345678", true),

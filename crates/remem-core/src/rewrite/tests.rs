@@ -45,7 +45,7 @@ fn verdict(text: &str, from: &[u64]) -> Result<Rewrite, Refusal> {
 type TrueRewrite<'a> = (&'a str, &'a [u64], &'a [(&'a str, &'a str)]);
 
 #[test]
-fn what_the_evidence_says_is_accepted() {
+fn a_rewrite_backed_by_its_evidence_is_accepted() {
     let rows: [TrueRewrite; 14] = [
         (
             "Ann pays 30 euros, and Ben pays 40 euros.",
@@ -137,7 +137,7 @@ fn what_the_evidence_says_is_accepted() {
 }
 
 #[test]
-fn what_the_evidence_does_not_say_is_refused() {
+fn a_rewrite_not_backed_by_its_evidence_is_rejected() {
     let rows: [(&str, &[u64], Refusal); 47] = [
         // Numbers, dates, amounts.
         ("Ann pays 31 euros.", &[1], Refusal::InventedNumber),
@@ -310,7 +310,7 @@ fn what_the_evidence_does_not_say_is_refused() {
 }
 
 #[test]
-fn only_the_json_that_was_asked_for_is_read() {
+fn malformed_answers_are_rejected_with_the_reason() {
     let good = answer(&[("Ben manages Carol.", &[8])]);
     for accepted in [
         good.clone(),
@@ -414,7 +414,7 @@ fn only_the_json_that_was_asked_for_is_read() {
 }
 
 #[test]
-fn reasons_have_names_of_their_own() {
+fn refusal_names_are_distinct() {
     let names: std::collections::BTreeSet<&str> =
         Refusal::ALL.iter().map(|why| why.as_str()).collect();
     assert_eq!(names.len(), Refusal::ALL.len());
@@ -426,7 +426,7 @@ fn reasons_have_names_of_their_own() {
 }
 
 #[test]
-fn evidence_cannot_leave_its_fence() {
+fn evidence_text_cannot_end_its_fence() {
     let mut job = job();
     let messages = prompt(&job);
     let [task, material] = messages.as_slice() else {
@@ -465,7 +465,7 @@ fn evidence_cannot_leave_its_fence() {
 }
 
 #[test]
-fn debug_shows_no_text() {
+fn debug_output_omits_the_text() {
     let rewrite = verdict("Ben manages Carol.", &[8]).unwrap();
     let shown = format!("{:?} {:?} {:?}", job(), prompt(&job()), rewrite);
     assert!(
@@ -534,7 +534,7 @@ fn sentence() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_answer_makes_it_panic(text in any::<String>(), line in ".*", from in prop::collection::vec(0u64..10, 0..4)) {
+    fn arbitrary_answers_never_panic(text in any::<String>(), line in ".*", from in prop::collection::vec(0u64..10, 0..4)) {
         let _ = check_answer(&job(), &text);
         let _ = check_answer(&job(), &answer(&[(&line, &from)]));
         let odd = RewriteJob { evidence: vec![Evidence { source: "e".into(), text: line.clone() }], plain_text: String::new(), words_max: usize::MAX };
@@ -545,7 +545,7 @@ proptest! {
     /// The sentences themselves always pass, alone and joined to one line, and the spans point at
     /// them.
     #[test]
-    fn the_evidence_itself_is_always_accepted(texts in prop::collection::vec(prop::collection::vec(sentence(), 1..4), 1..5)) {
+    fn the_evidence_verbatim_is_always_accepted(texts in prop::collection::vec(prop::collection::vec(sentence(), 1..4), 1..5)) {
         let evidence: Vec<Evidence> = texts.iter().enumerate()
             .map(|(n, sentences)| Evidence { source: format!("mem_{n}"), text: sentences.join(". ") })
             .collect();
@@ -571,7 +571,7 @@ proptest! {
 
     /// One number that the evidence does not have spoils any line.
     #[test]
-    fn a_new_number_never_passes(words in prop::collection::vec(sentence(), 1..4), number in 100_000u32..) {
+    fn an_invented_number_is_always_rejected(words in prop::collection::vec(sentence(), 1..4), number in 100_000u32..) {
         let text = words.join(". ");
         let job = RewriteJob { evidence: vec![Evidence { source: "e".into(), text: text.clone() }], plain_text: String::new(), words_max: 10_000 };
         let line = format!("{} {number}", words[0]);

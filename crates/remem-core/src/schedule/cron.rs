@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_read_as_cron_reads_them() {
+    fn cron_fields_parse_lists_ranges_steps_and_names() {
         let rows: [(&str, &[i8]); 8] = [
             ("*/15", &[0, 15, 30, 45]),
             ("5", &[5]),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_is_refused() {
+    fn malformed_cron_lines_are_rejected() {
         for bad in [
             "",
             "* * * *",

@@ -14,7 +14,7 @@ fn values(start: u32, len: usize) -> Trigrams {
 }
 
 #[test]
-fn a_word_has_two_spaces_before_and_one_behind() {
+fn words_are_padded_with_two_spaces_before_and_one_after() {
     let text = |set: &Trigrams| {
         set.to_bytes()
             .chunks(3)
@@ -31,7 +31,7 @@ fn a_word_has_two_spaces_before_and_one_behind() {
 }
 
 #[test]
-fn wide_characters_are_hashed_as_the_server_does() {
+fn multibyte_trigrams_are_hashed_as_in_postgresql() {
     // As `show_trgm` prints them on a UTF-8 database.
     assert_eq!(
         of("日本").to_bytes(),
@@ -41,7 +41,7 @@ fn wide_characters_are_hashed_as_the_server_does() {
 }
 
 #[test]
-fn small_letters_come_one_for_one() {
+fn lower_casing_maps_one_character_to_one() {
     assert_eq!(of("ΟΔΟΣ"), of("οδοσ"));
     assert_ne!(of("ΟΔΟΣ"), of("οδος"), "no rule for the sigma at the end");
     assert_eq!(of("İ"), of("i"));
@@ -51,7 +51,7 @@ fn small_letters_come_one_for_one() {
 }
 
 #[test]
-fn seventeen_of_twenty_is_let_through_and_the_next_fraction_is_not() {
+fn the_threshold_is_exclusive_at_exactly_17_of_20() {
     let whole = values(0, 20);
     assert_eq!(whole.similarity(&values(0, 17)), (17, 20));
     assert!(!whole.restates(&values(0, 17)));
@@ -72,13 +72,13 @@ fn seventeen_of_twenty_is_let_through_and_the_next_fraction_is_not() {
 }
 
 #[test]
-fn the_floor_counts_characters() {
+fn the_length_floor_counts_characters_not_bytes() {
     assert!(!is_guarded(&"é".repeat(99)) && is_guarded(&"é".repeat(100)));
     assert!(!is_guarded("") && !is_guarded(&"日".repeat(99)) && is_guarded(&"x".repeat(101)));
 }
 
 #[test]
-fn only_what_was_written_is_read() {
+fn malformed_trigram_bytes_are_rejected() {
     for bad in [
         &[1, 2][..],
         &[0, 0, 2, 0, 0, 1],
@@ -95,7 +95,7 @@ fn only_what_was_written_is_read() {
 }
 
 #[test]
-fn nothing_of_the_text_is_shown() {
+fn debug_output_omits_the_text() {
     assert_eq!(format!("{:?}", of("cat")), "Trigrams(4)");
 }
 
@@ -109,7 +109,7 @@ proptest! {
     #![proptest_config(crate::test_cases::config(64, 256))]
 
     #[test]
-    fn order_repetition_case_and_punctuation_do_not_count(words in proptest::collection::vec("[a-z0-9éäя日]{1,8}", 1..12), turn in 0usize..12) {
+    fn order_repetition_case_and_punctuation_are_ignored(words in proptest::collection::vec("[a-z0-9éäя日]{1,8}", 1..12), turn in 0usize..12) {
         let plain = of(&words.join(" "));
         let mut turned = words.clone();
         turned.rotate_left(turn % words.len());
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_come_back(text in text()) {
+    fn a_trigram_set_round_trips_through_bytes(text in text()) {
         let set = of(&text);
         prop_assert!(set.0.is_sorted_by(|a, b| a < b) && set.0.iter().all(|&value| value < 1 << 24));
         prop_assert_eq!(set.to_bytes().len(), 3 * set.len());
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn a_text_and_its_words_are_counted_right(a in text(), b in text()) {
+    fn similarity_counts_intersection_and_union(a in text(), b in text()) {
         let left = of(&a);
         let right = of(&b);
         let (both, either) = left.similarity(&right);
@@ -142,7 +142,7 @@ proptest! {
     /// Sound: a set of a size outside never restates. Tight: one of a size inside does, if one set
     /// contains the other.
     #[test]
-    fn the_sizes_are_those_that_can_shadow(len in 0usize..400, other in 0usize..500, shift in 0u32..40) {
+    fn restating_sizes_are_exactly_those_that_can_restate(len in 0usize..400, other in 0usize..500, shift in 0u32..40) {
         let set = values(0, len);
         prop_assert_eq!(set.restating_sizes().contains(&other), set.restates(&values(0, other)));
         if set.restates(&values(shift, other)) {
@@ -154,7 +154,7 @@ proptest! {
 /// The comparison with a stored set gives the same answer as the plain comparison, also where it
 /// stops early.
 #[test]
-fn the_verdict_over_stored_sets_is_that_of_the_plain_comparison() {
+fn stored_and_plain_comparison_agree() {
     let mut state = 7_u64;
     let mut random = |below: u64| {
         state = state

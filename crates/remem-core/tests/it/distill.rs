@@ -83,7 +83,7 @@ proptest! {
     #![proptest_config(config(64, 100))]
 
     #[test]
-    fn the_bytes_depend_on_the_set_alone(sources in sources(), budget in 0..2_000u64, seed: u64) {
+    fn the_archive_does_not_depend_on_source_order(sources in sources(), budget in 0..2_000u64, seed: u64) {
         let one = made(&sources, budget);
         let other = made(&shuffled(&sources, seed), budget);
         prop_assert_eq!(&one, &other);
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn the_budget_holds_for_what_is_really_read_and_written(sources in sources(), budget in 0..2_000u64) {
+    fn the_budget_bounds_the_tokens_read_and_written(sources in sources(), budget in 0..2_000u64) {
         match made(&sources, budget) {
             Ok(digest) => {
                 let read: usize = digest.units.iter().map(|unit| count(&unit.text)).sum();
@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn every_unit_is_a_part_of_its_source_and_the_archive_rebuilds_the_text(sources in sources(), budget in 64..2_000u64) {
+    fn units_quote_their_source_and_the_archive_rebuilds_the_text(sources in sources(), budget in 64..2_000u64) {
         let Ok(digest) = made(&sources, budget) else { return Ok(()) };
         for unit in &digest.units {
             let cut = |source: &DistillSource| source.text.get(unit.start..unit.end) == Some(&unit.text);
@@ -122,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn the_text_stays_within_its_bytes(sources in sources(), most in 1..600usize) {
+    fn the_digest_respects_the_byte_limit(sources in sources(), most in 1..600usize) {
         let limits = DigestLimits { output_bytes_max: most, ..DigestLimits::default() };
         if let Ok(digest) = plan_digest(&sources, 100_000, &limits, &count) {
             prop_assert!(digest.text.len() <= most && !digest.text.is_empty());
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn a_counter_that_finds_more_in_the_whole_than_in_the_parts_is_obeyed(sources in sources(), budget in 64..2_000u64) {
+    fn a_superadditive_token_counter_stays_within_budget(sources in sources(), budget in 64..2_000u64) {
         let grim = |text: &str| text.len() / 7 * (1 + text.len() / 100);
         if let Ok(digest) = plan_digest(&sources, budget, &DigestLimits::default(), &grim) {
             let read: usize = digest.units.iter().map(|unit| grim(&unit.text)).sum();
@@ -169,7 +169,7 @@ fn small() -> Vec<DistillSource> {
 /// If this fails, the selection has changed: archives made before cannot be made again. Give the
 /// engine a new name, and then put the new bytes here.
 #[test]
-fn a_digest_that_is_written_down() {
+fn the_digest_of_a_fixed_input_is_stable() {
     let digest = made(&small(), 100).unwrap();
     assert_eq!(ENGINE, "remem-distill-1");
     let lines = [
@@ -206,7 +206,7 @@ fn a_digest_that_is_written_down() {
 }
 
 #[test]
-fn refusals_tell_what_would_be_enough() {
+fn rejected_digests_report_the_required_budget() {
     assert_eq!(made(&[], 1_000), Err(DistillError::NothingToDistill));
     assert_eq!(
         made(&[source("a", 0, " \n ")], 1_000),
@@ -247,7 +247,7 @@ fn refusals_tell_what_would_be_enough() {
 }
 
 #[test]
-fn a_generous_budget_keeps_every_telling_unit() {
+fn a_generous_budget_keeps_every_informative_unit() {
     let digest = made(&small(), 10_000).unwrap();
     let kept: Vec<&str> = digest
         .units
@@ -263,7 +263,7 @@ fn a_generous_budget_keeps_every_telling_unit() {
 }
 
 #[test]
-fn content_is_not_in_debug_output() {
+fn debug_output_omits_the_content() {
     let sources = small();
     let digest = made(&small(), 200).unwrap();
     let shown = format!("{sources:?} {digest:?} {:?}", digest.units);

@@ -122,7 +122,7 @@ impl Tally {
 }
 
 #[test]
-fn the_golden_sentences_give_what_people_expect() {
+fn golden_sentences_yield_the_expected_promises() {
     let mut found = Tally::default();
     let mut armed = Tally::default();
     let mut exact = Tally::default();
@@ -243,7 +243,7 @@ proptest! {
     #![proptest_config(config(192, 768))]
 
     #[test]
-    fn promises_are_well_formed_and_always_the_same(text in text(), at in -1_000_000_000_000i64..9_000_000_000_000, zone in zone(), trusted: bool) {
+    fn promises_are_well_formed_and_deterministic(text in text(), at in -1_000_000_000_000i64..9_000_000_000_000, zone in zone(), trusted: bool) {
         let found = checked(&text, at, &zone, trusted);
         prop_assert_eq!(&found, &checked(&text, at, &zone, trusted));
         let _ = assertions(&text);
@@ -253,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_said_before_changes_only_the_places(text in text(), zone in zone()) {
+    fn preceding_text_only_shifts_the_spans(text in text(), zone in zone()) {
         let at = 1_780_000_000_000;
         let before = "The sky was blue and the tea was cold.\n\n";
         let shift = |range: &std::ops::Range<usize>| range.start + before.len()..range.end + before.len();
@@ -268,7 +268,7 @@ proptest! {
 }
 
 #[test]
-fn strange_and_huge_texts_are_read_to_their_end() {
+fn huge_texts_and_extreme_timestamps_are_handled() {
     let mut seed = 7u32;
     let mut next = || {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -30,7 +30,7 @@ fn masked(text: &str) -> (String, Vec<(PiiKind, String)>) {
 }
 
 #[test]
-fn pii_is_masked_and_told_in_its_normal_form() {
+fn pii_is_masked_and_reported_in_normal_form() {
     let mut wrong = Vec::new();
     for row in rows(MASKED) {
         let [text, expected, normals] = row.split('\t').collect::<Vec<_>>()[..] else {
@@ -49,7 +49,7 @@ fn pii_is_masked_and_told_in_its_normal_form() {
 }
 
 #[test]
-fn what_looks_like_pii_is_left_alone() {
+fn pii_lookalikes_are_unchanged() {
     let wrong: Vec<String> = rows(LOOKALIKES)
         .filter(|text| masked(text).0 != **text)
         .map(|text| masked(text).0)
@@ -59,7 +59,7 @@ fn what_looks_like_pii_is_left_alone() {
 }
 
 #[test]
-fn traces_are_recognised() {
+fn telemetry_logs_and_stack_traces_are_recognised() {
     let all = blocks(TRACES);
     let is = |text| trace_kind(text).map_or("none", |shape| shape.as_str());
     let wrong: Vec<String> = all
@@ -72,7 +72,7 @@ fn traces_are_recognised() {
 }
 
 #[test]
-fn what_speaks_of_traces_is_none() {
+fn text_about_traces_is_not_a_trace() {
     let all = blocks(NO_TRACES);
     let wrong: Vec<String> = all
         .iter()
@@ -87,7 +87,7 @@ fn what_speaks_of_traces_is_none() {
 }
 
 #[test]
-fn the_ordinary_corpus_of_redaction_is_ordinary_here_too() {
+fn the_ordinary_redaction_corpus_contains_no_traces() {
     let ordinary = include_str!("../../src/redact/testdata/ordinary.txt");
     let lines: Vec<&str> = ordinary
         .lines()
@@ -112,7 +112,7 @@ fn pseudonyms_cannot_break_markers() {
 }
 
 #[test]
-fn pseudonyms_are_made_of_kind_and_normal_form() {
+fn pseudonyms_depend_on_kind_and_normal_form() {
     let (text, found) = mask("ADA@example.com, ada@EXAMPLE.com", |kind, normal| {
         format!("{}-{}", kind.as_str(), normal.len())
     });
@@ -125,7 +125,7 @@ fn pseudonyms_are_made_of_kind_and_normal_form() {
 }
 
 #[test]
-fn a_finding_does_not_show_its_value() {
+fn debug_output_of_a_finding_omits_its_value() {
     let shown = format!("{:?}", find_pii("to ada@example.com"));
     assert_eq!(shown, "[Pii { range: 3..18, kind: Email, .. }]");
 }
@@ -133,7 +133,7 @@ fn a_finding_does_not_show_its_value() {
 /// Each text would take minutes if a pattern looked further than a bounded distance from every
 /// position.
 #[test]
-fn long_texts_are_read_in_one_pass() {
+fn masking_and_trace_detection_are_linear() {
     for piece in [
         "a.", "1 ", "+1 ", "(0", "a@", "ada@b.", "4111-", "tel ", "DE89 ", "{\"a\":", "at a(b:1",
         "[PII:", "0",
@@ -174,21 +174,21 @@ proptest! {
     #![proptest_config(config(250, 1000))]
 
     #[test]
-    fn masking_twice_is_masking_once(text in pieces()) {
+    fn masking_is_idempotent(text in pieces()) {
         let (once, _) = masked(&text);
         prop_assert_eq!(find_pii(&once), vec![], "{}", once);
         prop_assert_eq!(masked(&once).0, once);
     }
 
     #[test]
-    fn findings_are_in_order_and_apart(text in pieces()) {
+    fn findings_are_sorted_and_disjoint(text in pieces()) {
         let found = find_pii(&text);
         prop_assert!(found.windows(2).all(|pair| pair[0].range.end <= pair[1].range.start));
         prop_assert!(found.iter().all(|pii| text.get(pii.range.clone()).is_some_and(|value| !value.is_empty()) && !pii.normal_form.is_empty()));
     }
 
     #[test]
-    fn any_text_is_read_to_its_end(text in "\\PC{0,200}|[\\x00-\\x7f]{0,200}", cut in 0usize..200) {
+    fn arbitrary_text_never_panics(text in "\\PC{0,200}|[\\x00-\\x7f]{0,200}", cut in 0usize..200) {
         let _ = (masked(&text), trace_kind(&text));
         let braces = format!("{{{text}");
         let _ = trace_kind(&braces[..(0..=cut.min(braces.len())).rev().find(|&at| braces.is_char_boundary(at)).unwrap_or(0)]);

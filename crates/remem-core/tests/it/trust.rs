@@ -37,7 +37,7 @@ fn slot_of(trust: Trust) -> Option<String> {
 }
 
 #[test]
-fn untrusted_text_answers_no_question() {
+fn an_untrusted_entry_fills_no_slot() {
     assert_eq!(slot_of(Trust::Operator).as_deref(), Some("drink"));
     assert_eq!(slot_of(Trust::Untrusted), None);
 }

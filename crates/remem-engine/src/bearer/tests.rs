@@ -439,7 +439,7 @@ fn badly_claimed() -> Vec<BadToken> {
 }
 
 #[tokio::test]
-async fn every_bad_token_is_refused_for_its_own_reason_and_all_look_alike() {
+async fn invalid_tokens_have_documented_reasons_and_return_the_same_error() {
     let world = BearerTest::new(rules()).await;
     let rows = [badly_signed(), badly_claimed()].concat();
     assert!(rows.len() >= 50, "{}", rows.len());
@@ -499,7 +499,7 @@ async fn every_bad_token_is_refused_for_its_own_reason_and_all_look_alike() {
 }
 
 #[tokio::test]
-async fn a_good_token_is_who_it_says_and_may_what_it_says() {
+async fn a_valid_token_authenticates_with_its_tenant_principal_and_scopes() {
     let world = BearerTest::new(rules()).await;
     for good in [token(json!({})), rsa_token("RS256")] {
         let caller = world.caller(&good).await;
@@ -556,7 +556,7 @@ async fn a_good_token_is_who_it_says_and_may_what_it_says() {
 
 /// Every algorithm verifies only what was signed with it.
 #[tokio::test]
-async fn every_algorithm_that_can_be_listed_works() {
+async fn each_algorithm_verifies_only_its_own_signatures() {
     let p256 = ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING);
     let p384 = ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING);
     let sign = |name: &str, kid: &str, pair: &EcdsaKeyPair| {
@@ -602,7 +602,7 @@ async fn every_algorithm_that_can_be_listed_works() {
 }
 
 #[test]
-fn a_document_holds_only_keys_that_verify() {
+fn a_key_set_ignores_keys_that_cannot_verify_signatures() {
     let ed = |changes| with(ed25519_jwk("ed", 1), changes);
     let left_out = json!([
         {"kty": "oct", "k": "c2VjcmV0", "kid": "shared"},
@@ -644,7 +644,7 @@ fn a_document_holds_only_keys_that_verify() {
 }
 
 #[tokio::test]
-async fn the_only_key_needs_no_name_and_two_of_one_name_are_none() {
+async fn kid_is_optional_with_a_single_key_and_ambiguous_kids_are_refused() {
     let world = BearerTest::new(rules()).await;
     let nameless = signed(&json!({"alg": "EdDSA"}), &claims());
     let show = async |keys| {
@@ -675,7 +675,7 @@ async fn the_only_key_needs_no_name_and_two_of_one_name_are_none() {
 
 /// No subject gets a reserved name, and one that is not a valid name becomes a digest.
 #[tokio::test]
-async fn a_subject_is_a_name_or_a_digest() {
+async fn subjects_that_are_reserved_or_invalid_names_become_digests() {
     let world = BearerTest::new(rules()).await;
     let name = async |subject: &str| {
         world
@@ -728,7 +728,7 @@ async fn a_subject_is_a_name_or_a_digest() {
 }
 
 #[tokio::test]
-async fn claims_have_the_names_that_the_operator_says() {
+async fn claim_names_tenant_and_trust_come_from_the_token_rules() {
     let named = TokenRules {
         tenant_claim: "https://example.org/org".to_owned(),
         scope_claim: "scp".to_owned(),
@@ -766,7 +766,7 @@ async fn claims_have_the_names_that_the_operator_says() {
 }
 
 #[tokio::test]
-async fn an_unknown_key_is_looked_for_once_and_a_removed_one_counts_no_more() {
+async fn an_unknown_key_triggers_one_refresh_and_removed_keys_are_revoked() {
     let world = BearerTest::new(rules()).await;
     let old = token(json!({}));
     let new = signed_by(&with(header(), json!({"kid": "new"})), &claims(), |m| {
@@ -808,7 +808,7 @@ async fn an_unknown_key_is_looked_for_once_and_a_removed_one_counts_no_more() {
 }
 
 #[tokio::test]
-async fn without_keys_of_the_issuer_tokens_wait_and_keys_go_on() {
+async fn tokens_are_unavailable_without_a_key_set_and_api_keys_still_work() {
     let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
     let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
     let clock = Arc::new(FixedClock::at(NOON));
@@ -866,7 +866,7 @@ async fn without_keys_of_the_issuer_tokens_wait_and_keys_go_on() {
 
 /// The leeway applies when a token is presented; a stream ends when the token expires.
 #[tokio::test]
-async fn a_stream_ends_with_its_token() {
+async fn a_stream_ends_when_its_token_expires() {
     let world = BearerTest::new(rules()).await;
     let short = token(json!({"exp": NOON.0 / 1000 + 10}));
     let caller = world.caller(&short).await;
@@ -918,7 +918,7 @@ proptest! {
 
     /// Arbitrary input is refused without a panic.
     #[test]
-    fn anything_can_be_a_bearer(text in ".{0,200}", header in ".{0,60}", payload in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn arbitrary_bearer_input_is_refused_without_panic(text in ".{0,200}", header in ".{0,60}", payload in proptest::collection::vec(any::<u8>(), 0..80)) {
         let odd = format!("{}.{}.{}", b64(&header), b64(&payload), b64(&text));
         let signed = signed_by(&json!({"alg": "EdDSA", "kid": "ed"}), &json!(text), |m| ed25519(1).sign(m).as_ref().to_vec());
         for text in [text, odd, signed] {

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_from_before_commitments_still_holds() {
+    fn a_report_without_a_commitment_count_still_verifies() {
         let signed = ErasureReport {
             commitments: None,
             private: PrivateCounts::default(),
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_holds_for_what_was_signed_and_nothing_else() {
+    fn a_signature_verifies_only_the_report_that_was_signed() {
         let signed = report().sign(&HostKey::new([7; 32]));
         let map = signed.to_map();
         assert_eq!(SignedReport::from_map(&map).unwrap(), signed);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_has_its_keys_in_order() {
+    fn canonical_json_sorts_keys() {
         let map = json!({"b": [{"d": 1, "c": "é\n"}], "a": null})
             .as_object()
             .unwrap()
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn no_redaction_takes_a_report_for_a_secret() {
+    fn redaction_does_not_alter_signed_reports() {
         let redactor = Redactor::empty();
         let policy = Policy {
             shapes: ShapePolicy::Redact,

@@ -366,7 +366,7 @@ mod tests {
     use remem_core::RecordLinks;
 
     #[test]
-    fn a_job_is_read_as_it_was_written() {
+    fn job_record_round_trips() {
         let mut job = JobInfo::new(
             "compact",
             Trigger::Scheduled,
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn later_jobs_come_first_among_those_that_ended() {
+    fn job_ids_sort_by_time_and_ended_jobs_newest_first() {
         let ids = [
             new_job_id(Timestamp(5), "holder_000001"),
             new_job_id(Timestamp(5), "holder_000002"),

@@ -107,7 +107,7 @@ mod tests {
     ];
 
     #[test]
-    fn only_what_a_pass_takes_is_accepted() {
+    fn pass_options_are_validated_and_errors_name_the_field() {
         let tried = |options: Value| validate(&SPECS, options.as_object().cloned().unwrap());
         for good in [
             json!({}),

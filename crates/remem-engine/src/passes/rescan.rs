@@ -576,7 +576,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_read_as_it_was_written() {
+    fn rescan_progress_round_trips() {
         let places = [
             WalkPosition::Entries(None),
             WalkPosition::Entries(Some(RowCursor(3, 12_345_678))),

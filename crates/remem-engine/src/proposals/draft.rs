@@ -213,7 +213,7 @@ mod tests {
     use remem_core::{Redactor, Timestamp};
 
     #[test]
-    fn what_is_kept_is_clean_and_so_is_its_hash() {
+    fn a_draft_is_redacted_before_it_is_hashed() {
         let redactor = Redactor::new([SecretValue::new("pin", "tuesday-pin-4711")]);
         let policy = Policy::default();
         let admission = Admission {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_across_fields_does_not_stay() {
+    fn a_secret_that_spans_fields_is_removed_or_refused() {
         let redactor = Redactor::new([SecretValue::new("odd", r#"left","b":"right"#)]);
         let policy = Policy::default();
         let admission = Admission {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_bounded() {
+    fn title_and_rationale_are_validated() {
         let policy = Policy::default();
         let redactor = Redactor::empty();
         let admission = Admission {

@@ -664,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_is_read_as_it_was_written() {
+    fn gate_record_round_trips() {
         let voted = gate().with_vote("key_1", Timestamp(3)).unwrap();
         for gate in [gate(), voted] {
             assert!(ApprovalGate::from_record(&record(gate.body())) == Some(gate));
@@ -672,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_says_too_little_is_none() {
+    fn an_incomplete_gate_record_is_not_parsed() {
         let whole = gate().body().map().clone();
         for field in [
             "proposal", "revision", "sha256", "state", "quorum", "votes", "openedAt", "due",
@@ -691,7 +691,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_votes_twice() {
+    fn a_principal_cannot_vote_twice() {
         let once = gate().with_vote("key_1", Timestamp(3)).unwrap();
         assert!(once.with_vote("key_1", Timestamp(4)).is_none());
         assert_eq!(

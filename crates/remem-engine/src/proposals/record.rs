@@ -353,7 +353,7 @@ mod tests {
     use remem_core::RecordLinks;
 
     #[test]
-    fn a_proposal_is_read_as_it_was_written() {
+    fn proposal_record_round_trips() {
         let bare = ProposalRecord {
             id: "prop_1".to_owned(),
             kind: ProposalKind::Automation,
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_plain() {
+    fn proposal_ids_are_validated() {
         assert!(is_proposal_id("prop_019a") && is_proposal_id("prop_holder_000001"));
         assert!(
             !is_proposal_id("")

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pass_fails_everywhere_when_no_tenant_is_served_and_there_are_some() {
+    fn pass_failures_report_whether_all_tenants_are_affected() {
         let log = PassLog::default();
         let tenant = |name| TenantId::parse(name).unwrap();
         let now = Timestamp(1_000_000);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_tried_again_and_what_ended_well_speaks_for_a_round() {
+    fn failed_tenants_are_retried_and_a_success_counts_for_one_round() {
         let log = PassLog::default();
         let tenant = |name| TenantId::parse(name).unwrap();
         let now = Timestamp(1_000_000);

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_counted_in_tokens() {
+    fn read_results_are_cut_to_the_token_budget() {
         let within = |sizes: &[usize], budget| {
             let kept = within_budget(sizes.iter().map(|&words| entry(words)).collect(), budget);
             kept.iter()

@@ -140,7 +140,7 @@ mod tests {
 
     /// Expected values from Python's hmac and hashlib, as the client's helper computes them.
     #[test]
-    fn signatures_are_those_that_receivers_compute() {
+    fn webhook_signatures_match_an_independent_implementation() {
         assert_eq!(
             signature("whsec-0123456789abcdef", 1_700_000_000, br#"{"a":"b"}"#),
             "sha256=a1a82d84dae7ab76d54cd07e7ebe496d9eba2fc8262d29dabfb0e82edd735f94"

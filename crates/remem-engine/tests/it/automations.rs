@@ -34,7 +34,7 @@ async fn put(node: &TestHost, id: &str, schedule: Value) {
 }
 
 #[tokio::test]
-async fn every_tick_starts_one_run_on_whichever_node() {
+async fn each_automation_tick_starts_one_run_across_nodes() {
     let env = TestEnv::new().await;
     let one = env.host().await;
     let two = env.host().await;
@@ -73,7 +73,7 @@ async fn every_tick_starts_one_run_on_whichever_node() {
 }
 
 #[tokio::test]
-async fn a_single_time_is_a_single_time_and_a_paused_one_waits() {
+async fn a_one_time_automation_fires_once_and_a_paused_one_does_not_fire() {
     let node = TestEnv::new().await.host().await;
     put(&node, "once", json!({"at": "2023-11-14T23:13:20Z"})).await;
     put(&node, "paused", json!({"every": "PT1H"})).await;
@@ -89,7 +89,7 @@ async fn a_single_time_is_a_single_time_and_a_paused_one_waits() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_any_more_holds_nothing_up() {
+async fn an_automation_without_its_workflow_is_skipped_until_its_next_tick() {
     let node = TestEnv::new().await.host().await;
     put(&node, "hourly", json!({"every": "PT1H"})).await;
     node.engine

@@ -14,7 +14,7 @@ fn for_a_day(content: &str) -> Draft {
 }
 
 #[tokio::test]
-async fn a_tenant_whose_last_commit_lies_ahead_moves_no_other_tenant() {
+async fn a_tenant_with_a_future_commit_does_not_move_other_tenants_clocks() {
     let env = TestEnv::new().await;
     let before = env.host_of("ahead").await;
     before.put("m", "Written before the clock was wrong.").await;
@@ -58,7 +58,7 @@ async fn a_tenant_whose_last_commit_lies_ahead_moves_no_other_tenant() {
 }
 
 #[tokio::test]
-async fn what_is_stored_is_looked_at_twice_also_where_the_last_commit_lies_ahead() {
+async fn a_rescan_walks_twice_even_if_the_last_commit_is_in_the_future() {
     let env = TestEnv::new().await;
     let before = env.host_of("ahead").await;
     before.at(400 * DAY);
@@ -93,7 +93,7 @@ async fn what_is_stored_is_looked_at_twice_also_where_the_last_commit_lies_ahead
 }
 
 #[tokio::test]
-async fn a_walk_that_began_in_the_future_begins_anew() {
+async fn a_rescan_that_began_in_the_future_starts_over() {
     let env = TestEnv::new().await;
     let before = env.host_of("ahead").await;
     before.at(400 * DAY);

@@ -32,7 +32,7 @@ async fn fill(host: &TestHost, count: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn many_become_one_that_is_there_at_once() {
+async fn compaction_replaces_many_entries_with_one_output() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     let ids = fill(&host, 40).await;
@@ -134,7 +134,7 @@ async fn many_become_one_that_is_there_at_once() {
 }
 
 #[tokio::test]
-async fn a_hundred_are_named_and_more_are_counted() {
+async fn compaction_events_list_up_to_100_source_ids() {
     for (count, named) in [(100, true), (101, false)] {
         let host = TestEnv::sqlite().host().await;
         fill(&host, count).await;
@@ -156,7 +156,7 @@ async fn a_hundred_are_named_and_more_are_counted() {
 }
 
 #[tokio::test]
-async fn what_is_meant_to_last_is_left_unless_all_is_wanted() {
+async fn compaction_leaves_long_term_and_expiring_entries_by_default() {
     let host = TestEnv::sqlite().host().await;
     host.put("m", "Vera keeps the spare key.").await;
     for n in 0..3 {
@@ -195,7 +195,7 @@ async fn what_is_meant_to_last_is_left_unless_all_is_wanted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_began_before_reads_the_sources_until_it_ends() {
+async fn a_run_that_began_before_a_compaction_still_reads_the_sources() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     let ids = fill(&host, 3).await;
@@ -255,7 +255,7 @@ async fn a_run_that_began_before_reads_the_sources_until_it_ends() {
 }
 
 #[tokio::test]
-async fn markers_become_this_hosts_and_secrets_do_not_pass() {
+async fn compaction_normalizes_markers_and_redacts_late_secrets() {
     let host = TestEnv::sqlite().host().await;
     let value = "plum-harbour-Velvet-19";
     host.put("m", "The deployment uses [BYOK:openai-key] for the model.")
@@ -297,7 +297,7 @@ async fn markers_become_this_hosts_and_secrets_do_not_pass() {
 }
 
 #[tokio::test]
-async fn a_source_that_goes_meanwhile_stops_all_of_it() {
+async fn deleting_a_source_during_compaction_aborts_the_compaction() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     let ids = fill(&host, 5).await;
@@ -401,7 +401,7 @@ async fn fill_two(host: &TestHost) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wherever_it_dies_no_source_goes_without_an_output() {
+async fn a_crash_at_any_point_loses_no_source_without_an_output() {
     let mut deaths = 0;
     let mut halves = 0;
     for call in 0.. {
@@ -438,7 +438,7 @@ async fn wherever_it_dies_no_source_goes_without_an_output() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_fails_now_and_then_loses_nothing() {
+async fn intermittent_store_failures_lose_no_source() {
     let seeds = u64::from(cases(10, 40));
     let mut injected = 0;
     for seed in 0..seeds {

@@ -29,7 +29,7 @@ async fn fates(host: &TestHost, ids: &[String]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_says_the_same_becomes_one_and_is_stronger() {
+async fn equivalent_entries_are_merged_and_support_is_added() {
     let host = TestEnv::sqlite().host().await;
     let mut ids = Vec::new();
     for text in [
@@ -77,7 +77,7 @@ async fn what_says_the_same_becomes_one_and_is_stronger() {
 }
 
 #[tokio::test]
-async fn a_newer_answer_takes_the_place_of_the_old_one() {
+async fn a_newer_answer_supersedes_the_older_one() {
     let host = TestEnv::sqlite().host().await;
     let old = host.put("m", "Nadia's role is auditor").await;
     host.work("consolidate", "m", json!({})).await.unwrap();
@@ -108,7 +108,7 @@ async fn a_newer_answer_takes_the_place_of_the_old_one() {
 }
 
 #[tokio::test]
-async fn what_differs_in_what_matters_stays() {
+async fn entries_with_significant_differences_are_not_merged() {
     let pairs = [
         ("Vera keeps 3 keys", "Vera keeps 4 keys"),
         (
@@ -136,7 +136,7 @@ async fn what_differs_in_what_matters_stays() {
 }
 
 #[tokio::test]
-async fn entries_with_an_end_other_memories_and_other_tenants_are_left_alone() {
+async fn consolidation_ignores_expiring_entries_other_memories_and_tenants() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     let other = env.host_of("u").await;
@@ -188,7 +188,7 @@ async fn entries_with_an_end_other_memories_and_other_tenants_are_left_alone() {
 }
 
 #[tokio::test]
-async fn every_pass_says_what_it_did_also_if_that_was_nothing() {
+async fn every_consolidation_emits_an_event_even_if_nothing_changed() {
     let host = TestEnv::sqlite().host().await;
     let first = host.put("m", &long("Vera keeps the spare key")).await;
     host.put("m", &long("Vera keeps the spare key.")).await;
@@ -270,7 +270,7 @@ fn text(random: &mut SeededRandom) -> String {
 }
 
 #[tokio::test]
-async fn whatever_comes_in_slices_ends_in_a_set_that_stays() {
+async fn incremental_consolidation_reaches_a_fixed_point() {
     for seed in 0..u64::from(cases(5, 15)) {
         let host = TestEnv::sqlite().host().await;
         let mut random = SeededRandom::new(seed);
@@ -308,7 +308,7 @@ async fn whatever_comes_in_slices_ends_in_a_set_that_stays() {
 }
 
 #[tokio::test]
-async fn a_text_is_read_once() {
+async fn consolidation_reads_only_new_texts() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     for n in 0..300 {
@@ -342,7 +342,7 @@ async fn fill(host: &TestHost) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wherever_it_dies_the_next_one_comes_to_the_same_end() {
+async fn a_crash_at_any_point_leads_to_the_same_final_state() {
     let clean = TestEnv::sqlite().host().await;
     let ids = fill(&clean).await;
     clean.work("consolidate", "m", json!({})).await.unwrap();
@@ -388,7 +388,7 @@ async fn wherever_it_dies_the_next_one_comes_to_the_same_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_fails_now_and_then_changes_nothing() {
+async fn intermittent_store_failures_do_not_change_the_outcome() {
     let clean = TestEnv::sqlite().host().await;
     let ids = fill(&clean).await;
     clean.work("consolidate", "m", json!({})).await.unwrap();
@@ -420,7 +420,7 @@ async fn a_store_that_fails_now_and_then_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_at_once_come_to_the_same_end() {
+async fn concurrent_consolidations_reach_the_same_outcome() {
     let clean = TestEnv::sqlite().host().await;
     let ids = fill(&clean).await;
     clean.work("consolidate", "m", json!({})).await.unwrap();
@@ -462,7 +462,7 @@ fn ids_of(fates: &[String]) -> Vec<String> {
 /// A node that was paused for longer than its lease commits a prepared batch: it is refused, though
 /// its decisions are still valid.
 #[tokio::test]
-async fn who_slept_through_the_lease_changes_nothing_any_more() {
+async fn a_worker_whose_lease_expired_cannot_commit() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     let ids = fill(&host).await;
@@ -522,7 +522,7 @@ async fn who_slept_through_the_lease_changes_nothing_any_more() {
 /// The surviving entry is deleted right before the merge: then nothing is merged, and nothing is
 /// lost.
 #[tokio::test]
-async fn nothing_is_merged_into_what_just_went() {
+async fn no_entry_is_merged_into_one_just_deleted() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     let old = host.put("m", &long("Vera keeps the spare key")).await;
@@ -553,7 +553,7 @@ async fn nothing_is_merged_into_what_just_went() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_reads_what_it_began_with_and_so_does_its_replay() {
+async fn a_run_and_its_replay_read_the_snapshot_from_before_consolidation() {
     let host = TestEnv::sqlite().host().await;
     let old = host.put("m", &long("Vera keeps the spare key")).await;
     let node = |id: &str, config: serde_json::Value| json!({"id": id, "typeId": "core.identity", "config": config});

@@ -68,7 +68,7 @@ async fn file(host: &TestHost, path: &str) -> Option<(u64, String)> {
 }
 
 #[tokio::test]
-async fn a_distillation_is_an_entry_an_archive_an_index_and_an_event() {
+async fn a_distillation_writes_an_entry_an_archive_the_index_and_an_event() {
     let host = TestEnv::sqlite().host().await;
     let ids = fill(&host, "m", 20).await;
     let report = host
@@ -165,7 +165,7 @@ async fn a_distillation_is_an_entry_an_archive_an_index_and_an_event() {
 }
 
 #[tokio::test]
-async fn the_same_sources_and_budget_are_the_same_bytes_anywhere() {
+async fn the_same_sources_and_budget_give_identical_archives() {
     let mut found = Vec::new();
     for (round, tenant) in ["t", "another-tenant"].into_iter().enumerate() {
         let env = TestEnv::sqlite();
@@ -199,7 +199,7 @@ async fn the_same_sources_and_budget_are_the_same_bytes_anywhere() {
 }
 
 #[tokio::test]
-async fn too_small_a_budget_is_refused_and_leaves_nothing() {
+async fn too_small_a_token_budget_is_refused_without_changes() {
     let host = TestEnv::sqlite().host().await;
     fill(&host, "m", 10).await;
     let before = host.dump(&["m"]).await;
@@ -244,7 +244,7 @@ async fn too_small_a_budget_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn the_budget_has_a_limit() {
+async fn the_token_budget_is_capped_by_policy() {
     let env = TestEnv {
         policy: Policy {
             distill_tokens_max: 300,
@@ -268,7 +268,7 @@ async fn the_budget_has_a_limit() {
 }
 
 #[tokio::test]
-async fn what_is_a_source_of_the_next_one_is_said() {
+async fn distillation_options_select_new_all_or_recursive_sources() {
     let host = TestEnv::sqlite().host().await;
     fill(&host, "m", 5).await;
     host.work("distill", "m", json!({"tokenBudget": 400}))
@@ -339,7 +339,7 @@ async fn all_or_nothing(host: &TestHost, story: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wherever_it_dies_all_of_it_is_there_or_nothing() {
+async fn a_crash_at_any_point_leaves_all_or_nothing() {
     let mut with = 0;
     let mut without = 0;
     for call in 0.. {
@@ -374,7 +374,7 @@ async fn wherever_it_dies_all_of_it_is_there_or_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_fails_now_and_then_has_it_done_once() {
+async fn intermittent_store_failures_still_distil_exactly_once() {
     let seeds = u64::from(cases(10, 40));
     let mut injected = 0;
     for seed in 0..seeds {
@@ -397,7 +397,7 @@ async fn a_store_that_fails_now_and_then_has_it_done_once() {
 /// A run distils another memory of the tenant, without the lease, right before this distillation is
 /// committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_at_once_are_both_in_the_index() {
+async fn concurrent_distillations_both_appear_in_the_index() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     fill(&host, "m", 10).await;
@@ -444,7 +444,7 @@ async fn two_at_once_are_both_in_the_index() {
 
 /// A source that is deleted or forgotten right before the digest is committed is not in it.
 #[tokio::test]
-async fn a_digest_never_tells_of_what_just_went() {
+async fn a_digest_omits_sources_deleted_or_forgotten_before_its_commit() {
     for forget in [false, true] {
         let env = TestEnv::sqlite();
         let host = env.host().await;
@@ -483,7 +483,7 @@ async fn a_digest_never_tells_of_what_just_went() {
 }
 
 #[tokio::test]
-async fn an_archive_whose_time_is_over_keeps_its_name_alone() {
+async fn an_expired_archive_keeps_only_its_record() {
     let env = TestEnv {
         policy: Policy {
             archive_retention_ms: 86_400_000,
@@ -573,7 +573,7 @@ async fn with_model(answer: &str) -> (TestHost, Arc<ScriptedModel>) {
 }
 
 #[tokio::test]
-async fn a_model_may_change_the_entry_and_nothing_else() {
+async fn a_model_can_change_only_the_entry_text() {
     let plain = TestEnv::sqlite().host().await;
     for note in NOTES {
         plain.put("m", note).await;
@@ -673,7 +673,7 @@ async fn a_model_may_change_the_entry_and_nothing_else() {
 
 /// A change by the model is never stored without its ledger record, wherever the process stops.
 #[tokio::test]
-async fn the_ledger_comes_with_what_it_tells_of() {
+async fn a_model_rewrite_is_never_stored_without_its_ledger_record() {
     let mut with = 0;
     let mut without = 0;
     for call in 0.. {
@@ -701,7 +701,7 @@ async fn the_ledger_comes_with_what_it_tells_of() {
 }
 
 #[tokio::test]
-async fn a_secret_that_comes_late_leaves_archives_and_index() {
+async fn a_late_secret_is_removed_from_archives_and_index() {
     let host = TestEnv::sqlite().host().await;
     let value = "plumharbourvelvet19";
     for n in 0..4 {
@@ -766,7 +766,7 @@ fn node(action: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_distils_once_and_its_replay_not_at_all() {
+async fn a_run_distils_once_and_its_replay_writes_nothing() {
     let host = TestEnv::sqlite().host().await;
     fill(&host, "m", 10).await;
     let run = host
@@ -836,7 +836,7 @@ async fn a_run_distils_once_and_its_replay_not_at_all() {
 /// A run still reads what was deleted since it began; its digest, which is permanent, leaves it
 /// out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_runs_digest_does_not_bring_back_what_was_deleted() {
+async fn a_run_digest_omits_entries_deleted_since_it_began() {
     let host = TestEnv::sqlite().host().await;
     fill(&host, "m", 4).await;
     let gone = host

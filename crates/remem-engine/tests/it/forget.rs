@@ -111,7 +111,7 @@ async fn insist_on_forgetting(host: &TestHost, words: &str) {
 }
 
 #[tokio::test]
-async fn everything_about_the_subject_goes_and_nothing_else() {
+async fn forget_erases_everything_about_the_subject_and_nothing_else() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     let other = env.host_of("u").await;
@@ -234,7 +234,7 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_dry_run_changes_nothing_and_nobody_unknown_is_reported() {
+async fn dry_run_and_unknown_subjects_change_nothing() {
     let host = TestEnv::sqlite().host().await;
     write_subject_entries(&host).await;
     let before = host.dump(&["m", "n", "o"]).await;
@@ -257,7 +257,7 @@ async fn a_dry_run_changes_nothing_and_nobody_unknown_is_reported() {
 }
 
 #[tokio::test]
-async fn equal_texts_have_equal_hashes_and_a_forged_report_does_not_hold() {
+async fn equal_texts_hash_equally_and_an_altered_report_fails_to_verify() {
     let host = TestEnv::sqlite().host().await;
     for text in ["one", "one", "two"] {
         host.put_about("m", text, CANARY).await;
@@ -291,7 +291,7 @@ async fn equal_texts_have_equal_hashes_and_a_forged_report_does_not_hold() {
 }
 
 #[tokio::test]
-async fn no_version_of_the_index_tells_of_it() {
+async fn forget_removes_the_subject_from_every_index_version() {
     let host = TestEnv::sqlite().host().await;
     host.put("n", "Vera keeps the ledger of the northern quay.")
         .await;
@@ -340,7 +340,7 @@ async fn no_version_of_the_index_tells_of_it() {
 
 /// Another memory has the same digest, byte for byte: its line stays in the index.
 #[tokio::test]
-async fn an_equal_archive_of_another_memory_stays() {
+async fn forget_keeps_an_identical_archive_of_another_memory() {
     let host = TestEnv::sqlite().host().await;
     let subjects = host
         .engine
@@ -385,7 +385,7 @@ async fn an_equal_archive_of_another_memory_stays() {
 /// Texts written about the subject while it is being forgotten are erased as well, and a concurrent
 /// writer of the index does not prevent that.
 #[tokio::test]
-async fn what_comes_in_meanwhile_goes_too() {
+async fn forget_also_erases_entries_written_during_it() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     write_subject_entries(&host).await;
@@ -444,7 +444,7 @@ async fn what_comes_in_meanwhile_goes_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wherever_it_dies_the_next_call_completes_it() {
+async fn a_crashed_forget_is_completed_by_the_next_call() {
     let mut deaths = 0;
     let mut reports = 0;
     for call in 0.. {
@@ -520,7 +520,7 @@ async fn wherever_it_dies_the_next_call_completes_it() {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_now_and_then_keeps_nothing_back() {
+async fn intermittent_store_failures_do_not_prevent_erasure() {
     let seeds = u64::from(cases(10, 40));
     let mut injected = 0;
     for seed in 0..seeds {
@@ -647,7 +647,7 @@ fn reader(id: &str, entry: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replays_show_what_was_seen_and_runs_under_way_see_it_no_more() {
+async fn replays_keep_forgotten_text_and_running_runs_do_not_read_it() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     let entries = write_subject_entries(&host).await;
@@ -686,7 +686,7 @@ async fn replays_show_what_was_seen_and_runs_under_way_see_it_no_more() {
 
 /// The text is gone from the disk, too: from the file and from its journal.
 #[tokio::test]
-async fn nothing_is_left_on_the_disk() {
+async fn forgotten_text_is_removed_from_disk() {
     let folder = tempfile::tempdir().unwrap();
     let host = TestEnv::over(storage::sqlite(Location::Folder(folder.path().to_owned())))
         .host()

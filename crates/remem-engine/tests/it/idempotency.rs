@@ -24,7 +24,7 @@ fn short_lived(content: &str, until: i64) -> Draft {
 }
 
 #[tokio::test]
-async fn a_put_that_has_expired_since_is_answered_as_the_first_time() {
+async fn an_idempotent_put_is_replayed_after_its_entry_expired() {
     let host = TestEnv::new().await.host().await;
     let mut answering = short_lived("Ada's role is auditor", 11);
     answering.facets = Facets {
@@ -57,7 +57,7 @@ async fn a_put_that_has_expired_since_is_answered_as_the_first_time() {
 }
 
 #[tokio::test]
-async fn a_commitment_whose_instant_has_passed_is_answered_as_the_first_time() {
+async fn an_idempotent_commitment_is_replayed_after_its_instant_passed() {
     let host = TestEnv::new().await.host().await;
     let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
     host.engine
@@ -90,7 +90,7 @@ async fn a_commitment_whose_instant_has_passed_is_answered_as_the_first_time() {
 }
 
 #[tokio::test]
-async fn a_run_whose_workflow_is_gone_is_answered_as_the_first_time() {
+async fn an_idempotent_run_is_replayed_after_its_workflow_was_deleted() {
     let host = TestEnv::new().await.host().await;
     for memory in ["m", "~/own"] {
         let config = json!({"memoryAction": "write", "memoryRef": memory, "content": "x"});
@@ -167,7 +167,7 @@ async fn a_fork_whose_source_is_gone_is_answered_as_the_first_time() {
 }
 
 #[tokio::test]
-async fn what_made_it_full_is_answered_as_the_first_time() {
+async fn idempotent_requests_are_replayed_when_the_limit_is_reached() {
     let env = TestEnv::new().await;
     let host = TestEnv {
         policy: Policy {

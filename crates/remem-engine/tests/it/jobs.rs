@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 #[tokio::test]
-async fn a_job_is_done_once_and_told_of() {
+async fn a_job_is_executed_once_and_emits_its_events() {
     let node = TestEnv::new().await.host().await;
     let job = node.start(Some("m")).await;
     assert_eq!(
@@ -43,7 +43,7 @@ async fn a_job_is_done_once_and_told_of() {
 }
 
 #[tokio::test]
-async fn equal_jobs_that_wait_become_one() {
+async fn equal_queued_jobs_are_deduplicated() {
     let node = TestEnv::new().await.host().await;
     let start = async |memory: Option<&str>, options: serde_json::Value, key: Option<&str>| {
         let options = options.as_object().cloned().unwrap();
@@ -167,7 +167,7 @@ async fn a_job_that_is_cancelled_stops_within_a_page() {
 }
 
 #[tokio::test]
-async fn a_process_that_stops_leaves_its_job_to_the_next() {
+async fn a_stopping_process_hands_its_job_to_the_next() {
     let env = TestEnv::new().await;
     let first = env.host().await;
     let second = env.host().await;
@@ -200,7 +200,7 @@ async fn a_process_that_stops_leaves_its_job_to_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_lease_lasts_as_long_as_the_work() {
+async fn the_lease_is_renewed_while_the_job_runs() {
     // By the clock of the test, which only this store uses.
     let env = TestEnv::sqlite();
     let node = env.host().await;
@@ -250,7 +250,7 @@ async fn the_lease_lasts_as_long_as_the_work() {
 }
 
 #[tokio::test]
-async fn a_process_that_slept_through_its_time_is_not_heard() {
+async fn a_process_that_lost_its_lease_cannot_end_the_job() {
     // By the clock of the test, which only this store uses.
     let env = TestEnv::sqlite();
     let sleeper = env.host().await;
@@ -285,7 +285,7 @@ async fn a_process_that_slept_through_its_time_is_not_heard() {
 }
 
 #[tokio::test]
-async fn errors_are_tried_again_and_then_given_up() {
+async fn failed_jobs_are_retried_with_backoff_and_refused_ones_are_not() {
     let node = TestEnv::new().await.host().await;
     let job = node.start(Some("m")).await;
     on_page(|_, _| {
@@ -330,7 +330,7 @@ async fn errors_are_tried_again_and_then_given_up() {
 }
 
 #[tokio::test]
-async fn all_memories_are_done_one_after_the_other_and_gone_on_with() {
+async fn a_job_over_all_memories_resumes_after_the_last_finished_memory() {
     let env = TestEnv::new().await;
     let first = env.host().await;
     let second = env.host().await;
@@ -374,7 +374,7 @@ async fn all_memories_are_done_one_after_the_other_and_gone_on_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_anywhere_lose_and_double_nothing() {
+async fn faults_lose_and_duplicate_no_jobs() {
     let seeds = u64::from(cases(4, 12));
     let mut injected = 0;
     for seed in 0..seeds {
@@ -425,7 +425,7 @@ async fn faults_anywhere_lose_and_double_nothing() {
 }
 
 #[tokio::test]
-async fn lists_are_newest_first_and_old_jobs_are_forgotten() {
+async fn lists_are_newest_first_and_old_jobs_are_purged() {
     let policy = Policy {
         jobs_ended_max: 5,
         ..Policy::default()
@@ -489,7 +489,7 @@ async fn lists_are_newest_first_and_old_jobs_are_forgotten() {
 }
 
 #[tokio::test]
-async fn who_waits_gets_the_answer_and_leaves_a_job() {
+async fn run_job_and_wait_returns_the_report_and_records_a_job() {
     let node = TestEnv::new().await.host().await;
     let memory = remem_core::MemoryRef::parse("m").unwrap();
     node.put_any("m").await;

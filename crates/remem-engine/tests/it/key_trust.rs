@@ -62,7 +62,7 @@ fn is_too_high<T: std::fmt::Debug>(done: Result<T, EngineError>, most: Trust) {
 }
 
 #[tokio::test]
-async fn nothing_is_written_above_the_ceiling() {
+async fn writes_above_the_trust_ceiling_of_a_key_are_refused() {
     let host = TestEnv::new().await.host().await;
     for most in Trust::ALL {
         let caller = key(&host, Some(most), &Permission::ALL).await;
@@ -110,7 +110,7 @@ async fn nothing_is_written_above_the_ceiling() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_stays_within_the_ceiling() {
+async fn the_default_trust_does_not_exceed_the_ceiling_of_the_key() {
     let host = TestEnv::new().await.host().await;
     for (most, stored) in [
         (Trust::Untrusted, Trust::Untrusted),
@@ -139,7 +139,7 @@ async fn what_is_left_out_stays_within_the_ceiling() {
 }
 
 #[tokio::test]
-async fn a_key_gives_no_more_trust_than_it_has() {
+async fn a_key_cannot_grant_more_trust_than_it_has() {
     let host = TestEnv::new().await.host().await;
     let tool = key(&host, Some(Trust::Tool), &Permission::ALL).await;
     let read = [Permission::MemoryRead];
@@ -179,7 +179,7 @@ async fn a_key_gives_no_more_trust_than_it_has() {
 /// Runs write with the trust of a model. A key with less trust can start none, in any way: what it
 /// gave to a run would come out with more trust.
 #[tokio::test]
-async fn no_run_writes_more_than_its_starter_may() {
+async fn a_key_below_model_trust_cannot_start_runs() {
     let host = TestEnv::new().await.host().await;
     let workflow = json!({"id": "keep", "nodes": [{"id": "a", "typeId": "core.identity",
         "config": {"memoryAction": "write", "memoryRef": "m", "contentFrom": "inputs.text"}}]});
@@ -249,7 +249,7 @@ async fn no_run_writes_more_than_its_starter_may() {
 
 /// Text that sessions promote or passes derive is trusted no more than its sources.
 #[tokio::test]
-async fn nothing_that_is_made_of_it_rises_above_the_ceiling() {
+async fn derived_entries_are_not_trusted_above_their_sources() {
     let host = TestEnv::new().await.host().await;
     let model = key(&host, Some(Trust::Model), &Permission::ALL).await;
     for n in 0..4 {
@@ -298,7 +298,7 @@ async fn nothing_that_is_made_of_it_rises_above_the_ceiling() {
 }
 
 #[tokio::test]
-async fn linking_has_a_scope_of_its_own_and_keys_of_before_keep_it() {
+async fn linking_actions_needs_its_scope_and_legacy_keys_keep_it() {
     let host = TestEnv::new().await.host().await;
     let entry = host.put("m", "What the action rests on.").await;
     let link = async |caller: &Caller, reference: &str| {
@@ -340,7 +340,7 @@ async fn linking_has_a_scope_of_its_own_and_keys_of_before_keep_it() {
 }
 
 #[tokio::test]
-async fn keys_that_nobody_gave_a_ceiling_are_named() {
+async fn keys_without_a_trust_ceiling_are_listed() {
     let host = TestEnv::new().await.host().await;
     let named = async || {
         let found = host.engine.list_keys_without_trust().await.unwrap();

@@ -100,7 +100,7 @@ async fn shown(host: &TestHost, id: &str) -> [(&'static str, String); 7] {
 }
 
 #[tokio::test]
-async fn no_read_shows_a_value_from_its_registration_on() {
+async fn a_secret_is_redacted_from_every_read_once_registered() {
     let env = TestEnv::new().await;
     let host = env.host().await;
     let id = planted(&host).await;
@@ -115,7 +115,7 @@ async fn no_read_shows_a_value_from_its_registration_on() {
 }
 
 #[tokio::test]
-async fn the_pass_takes_a_value_out_of_the_labels_of_keys() {
+async fn rescan_redacts_secrets_in_key_labels() {
     let env = TestEnv::new().await;
     let host = env.host().await;
     planted(&host).await;
@@ -128,7 +128,7 @@ async fn the_pass_takes_a_value_out_of_the_labels_of_keys() {
 
 /// A step commits what it changed with its place, whose version counts them: more text takes more.
 #[tokio::test]
-async fn a_step_of_the_pass_is_bounded_in_bytes() {
+async fn a_rescan_step_is_bounded_in_bytes() {
     let env = TestEnv::new().await;
     let mut commits = Vec::new();
     for (tenant, bytes) in [("small", 20), ("large", 200 * 1024)] {

@@ -131,7 +131,7 @@ fn body(call: &ModelCall) -> Value {
 }
 
 #[tokio::test]
-async fn a_rewrite_comes_with_its_ledger_entry() {
+async fn a_rewrite_is_returned_with_its_ledger_record() {
     let host = ModelTest::answering(GOOD).await;
     let call = host.call().await;
     let rewrite = call.rewrite.as_ref().unwrap();
@@ -155,7 +155,7 @@ async fn a_rewrite_comes_with_its_ledger_entry() {
 }
 
 #[tokio::test]
-async fn without_a_model_nothing_is_called() {
+async fn without_a_model_rewrite_returns_none() {
     let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
     let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
     let clock = Arc::new(FixedClock::at(Timestamp(1)));
@@ -177,7 +177,7 @@ async fn without_a_model_nothing_is_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_wrong_ends_without_a_rewrite() {
+async fn failing_or_invalid_model_answers_yield_no_rewrite() {
     let good = || Ok(GOOD.to_owned());
     let rows = [
         (vec![Err(ModelError::Timeout), good()], "timeout", 1),
@@ -242,7 +242,7 @@ async fn what_goes_wrong_ends_without_a_rewrite() {
 }
 
 #[tokio::test]
-async fn a_secret_neither_leaves_nor_comes_in() {
+async fn secrets_are_neither_sent_to_the_model_nor_accepted_from_it() {
     // In the answer: redacted before any check, which then fails.
     let host = ModelTest::answering(&GOOD.replace("30 euros", SECRET)).await;
     host.secret("token", SECRET).await;
@@ -283,7 +283,7 @@ async fn a_secret_neither_leaves_nor_comes_in() {
 }
 
 #[tokio::test]
-async fn the_key_comes_from_the_vault_of_the_tenant() {
+async fn the_model_api_key_comes_from_the_tenant_vault() {
     let host = ModelTest::new(
         vec![Ok(GOOD.to_owned())],
         Some("model-key"),
@@ -319,7 +319,7 @@ async fn the_key_comes_from_the_vault_of_the_tenant() {
 }
 
 #[tokio::test]
-async fn a_long_question_is_not_asked() {
+async fn a_prompt_over_the_size_limit_is_not_sent() {
     let host = ModelTest::new(
         vec![Ok(GOOD.to_owned())],
         None,
@@ -336,7 +336,7 @@ async fn a_long_question_is_not_asked() {
 }
 
 #[tokio::test]
-async fn the_ledger_is_read_in_pages_by_those_who_may() {
+async fn the_ledger_is_paged_redacted_and_requires_permission() {
     let host = ModelTest::new(
         (0..5).map(|_| Ok(GOOD.to_owned())).collect(),
         None,

@@ -78,7 +78,7 @@ async fn purge(engine: &Engine, caller: &Caller, mode: PassMode) -> PassReport {
 }
 
 #[tokio::test]
-async fn a_pass_ends_what_is_over_and_a_second_one_finds_nothing() {
+async fn purge_ends_expired_entries_and_a_second_pass_finds_none() {
     let folder = tempfile::tempdir().unwrap();
     let (engine, clock, caller) = start(folder.path(), NOON, 0).await;
     for n in 0..35 {
@@ -114,7 +114,7 @@ async fn a_pass_ends_what_is_over_and_a_second_one_finds_nothing() {
 }
 
 #[tokio::test]
-async fn a_restart_with_a_clock_that_went_back_brings_nothing_back() {
+async fn a_restart_with_an_earlier_clock_revives_no_expired_entry() {
     let folder = tempfile::tempdir().unwrap();
     {
         let (engine, clock, caller) = start(folder.path(), NOON, 0).await;

@@ -224,7 +224,7 @@ async fn apart(env: &TestEnv, host: &RecallTest, texts: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_write_is_found_by_words_at_once_and_by_meaning_after_the_pass() {
+async fn entries_are_found_lexically_at_once_and_semantically_after_embed() {
     let env = TestEnv::new().await;
     let model = AxisEmbedder::new("axes", 64);
     let host = RecallTest::over(&env, Some(model.clone()), None).await;
@@ -272,7 +272,7 @@ async fn a_write_is_found_by_words_at_once_and_by_meaning_after_the_pass() {
 }
 
 #[tokio::test]
-async fn without_a_model_search_goes_by_words_and_says_so() {
+async fn without_an_embedder_search_falls_back_to_lexical_and_reports_it() {
     let env = TestEnv::new().await;
     let host = RecallTest::over(&env, None, None).await;
     host.tell(&["Ana sold her car"]).await;
@@ -285,7 +285,7 @@ async fn without_a_model_search_goes_by_words_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_model_that_does_not_answer_costs_meaning_and_nothing_else() {
+async fn a_failing_embedder_disables_only_semantic_search() {
     let env = TestEnv::new().await;
     let model = AxisEmbedder::new("axes", 64);
     let host = RecallTest::over(&env, Some(model.clone()), None).await;
@@ -331,7 +331,7 @@ async fn a_model_that_does_not_answer_costs_meaning_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_model_sees_redacted_text_only() {
+async fn the_embedder_receives_only_redacted_text() {
     let env = TestEnv::new().await;
     let model = AxisEmbedder::new("axes", 64);
     let host = RecallTest::over(&env, Some(model.clone()), None).await;
@@ -349,7 +349,7 @@ async fn a_model_sees_redacted_text_only() {
 }
 
 #[tokio::test]
-async fn a_secret_that_was_registered_late_reaches_no_model() {
+async fn a_late_registered_secret_is_not_sent_to_the_embedder() {
     let env = TestEnv::new().await;
     let model = AxisEmbedder::new("axes", 64);
     let before = RecallTest::over(&env, None, None).await;
@@ -380,7 +380,7 @@ async fn a_secret_that_was_registered_late_reaches_no_model() {
 }
 
 #[tokio::test]
-async fn a_new_model_serves_once_it_has_shown_that_it_answers_alike() {
+async fn a_new_embedding_model_takes_over_once_its_results_agree() {
     let env = TestEnv::new().await;
     let old: Arc<dyn Embedder> = AxisEmbedder::new("axes-1", 64);
     let new: Arc<dyn Embedder> = AxisEmbedder::new("axes-2", 128);
@@ -429,7 +429,7 @@ async fn a_new_model_serves_once_it_has_shown_that_it_answers_alike() {
 }
 
 #[tokio::test]
-async fn a_new_model_that_answers_otherwise_serves_nobody() {
+async fn a_new_embedding_model_with_different_results_is_not_used() {
     let env = TestEnv::new().await;
     let old: Arc<dyn Embedder> = AxisEmbedder::new("axes", 64);
     let host = RecallTest::over(&env, Some(old.clone()), None).await;
@@ -468,7 +468,7 @@ async fn a_new_model_that_answers_otherwise_serves_nobody() {
 }
 
 #[tokio::test]
-async fn other_tenants_and_other_memories_leave_no_trace_in_any_figure() {
+async fn search_scores_do_not_depend_on_other_tenants_or_memories() {
     let figures = async |others: bool| {
         let env = TestEnv::new().await;
         let model = AxisEmbedder::new("axes", 64);
@@ -535,7 +535,7 @@ async fn other_tenants_and_other_memories_leave_no_trace_in_any_figure() {
 }
 
 #[tokio::test]
-async fn hits_show_what_stands_around_them_and_what_lifted_them() {
+async fn hits_include_neighbours_and_score_parts() {
     let env = TestEnv::new().await;
     let host = RecallTest::over(&env, None, None).await;
     host.tell(&[
@@ -598,7 +598,7 @@ async fn hits_show_what_stands_around_them_and_what_lifted_them() {
 }
 
 #[tokio::test]
-async fn a_misspelt_word_finds_what_was_meant() {
+async fn a_misspelled_word_matches_a_similar_term() {
     let env = TestEnv::new().await;
     let host = RecallTest::over(&env, None, None).await;
     host.tell(&[
@@ -640,7 +640,7 @@ async fn a_misspelt_word_finds_what_was_meant() {
 }
 
 #[tokio::test]
-async fn of_two_that_are_alike_the_one_that_was_acted_upon_comes_first() {
+async fn linked_actions_rank_an_entry_above_a_similar_one() {
     let env = TestEnv::new().await;
     let host = RecallTest::over(&env, None, None).await;
     host.tell(&["The harbour is closed today", "The harbour is closed again"])
@@ -685,7 +685,7 @@ async fn of_two_that_are_alike_the_one_that_was_acted_upon_comes_first() {
 }
 
 #[tokio::test]
-async fn a_time_in_the_query_can_be_a_condition() {
+async fn a_time_in_the_query_can_filter_results() {
     let env = TestEnv::new().await;
     let host = RecallTest::over(&env, None, None).await;
     host.tell(&["Dinner with Tom"]).await;
@@ -719,7 +719,7 @@ async fn a_time_in_the_query_can_be_a_condition() {
 }
 
 #[tokio::test]
-async fn a_block_keeps_to_its_budget_and_says_nothing_rather_than_anything() {
+async fn a_recall_block_respects_its_budget_and_can_be_empty() {
     let env = TestEnv::new().await;
     let host = RecallTest::over(&env, None, None).await;
     apart(

@@ -55,7 +55,7 @@ async fn start(host: &TestHost, starter: &Caller, id: &str) -> Run {
 }
 
 #[tokio::test]
-async fn a_run_does_nothing_that_its_installer_may_not() {
+async fn a_run_is_limited_to_the_permissions_of_its_installer() {
     let host = TestEnv::new().await.host().await;
     let entry = host.put("shared", "A secret of the house.").await;
     host.engine
@@ -120,7 +120,7 @@ async fn a_run_does_nothing_that_its_installer_may_not() {
 }
 
 #[tokio::test]
-async fn a_definition_is_shown_as_it_was_given_and_claims_no_scopes() {
+async fn a_workflow_definition_is_returned_unchanged() {
     let host = TestEnv::new().await.host().await;
     let workflow = node(json!({"value": 1}));
     let (kept, _) = host
@@ -134,7 +134,7 @@ async fn a_definition_is_shown_as_it_was_given_and_claims_no_scopes() {
 }
 
 #[tokio::test]
-async fn a_delivery_needs_the_right_to_start_runs() {
+async fn setting_a_delivery_requires_permission_to_start_runs() {
     let host = TestEnv::new().await.host().await;
     let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
     host.engine
@@ -208,7 +208,7 @@ async fn without_scopes(host: &TestHost, workflow: &Value) {
 }
 
 #[tokio::test]
-async fn a_workflow_installed_before_acts_with_the_scopes_of_its_starter() {
+async fn a_workflow_without_stored_scopes_uses_those_of_its_starter() {
     let host = TestEnv::new().await.host().await;
     let write = node(json!({"memoryAction": "write", "memoryRef": "m", "content": "y"}));
     without_scopes(&host, &write).await;

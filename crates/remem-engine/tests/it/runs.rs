@@ -106,7 +106,7 @@ async fn check(engine: &Engine, caller: &Caller, id: &str, story: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_effect_happens_once_though_the_store_fails() {
+async fn each_run_effect_happens_once_despite_store_failures() {
     let seeds = u64::from(cases(10, 40));
     let mut fired = 0;
     for seed in 0..seeds {
@@ -143,7 +143,7 @@ async fn each_effect_happens_once_though_the_store_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_process_takes_up_what_one_left() {
+async fn a_run_left_by_a_stopped_process_is_resumed_by_another() {
     let env = TestEnv::sqlite();
     let first = env.host().await;
     // This process executes nothing: it stops right after it has answered.
@@ -188,7 +188,7 @@ async fn another_process_takes_up_what_one_left() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replay_repeats_how_long_the_run_took() {
+async fn a_replay_reports_the_duration_of_the_original_run() {
     let env = TestEnv::sqlite();
     let first = env.host().await;
     let run = start(&first.engine, &first.caller).await;
@@ -222,7 +222,7 @@ async fn a_replay_repeats_how_long_the_run_took() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_processes_never_both_carry_a_run_on() {
+async fn two_processes_never_execute_the_same_run_concurrently() {
     for round in 0..cases(4, 10) {
         let env = TestEnv::sqlite();
         let second = env.host().await.engine;
@@ -272,7 +272,7 @@ async fn until_ended(engine: &Engine, caller: &Caller, run: &Run) -> RunStatus {
 
 /// A process finds that a run in its queue was ended by another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ended_run_that_waits_elsewhere_is_not_taken_up() {
+async fn a_queued_run_that_ended_elsewhere_is_not_executed() {
     let env = TestEnv::sqlite();
     let first = env.host().await;
     let second = env.host().await;
@@ -312,7 +312,7 @@ async fn an_ended_run_that_waits_elsewhere_is_not_taken_up() {
 
 /// Completed or cancelled: none of the run's own secrets is left, and no process executes it again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ended_run_stays_ended_and_keeps_no_secret() {
+async fn an_ended_run_keeps_no_secrets_and_is_not_executed_again() {
     for cancelled in [false, true] {
         let env = TestEnv::sqlite();
         let TestHost { engine, caller, .. } = env.host().await;
@@ -380,7 +380,7 @@ async fn an_ended_run_stays_ended_and_keeps_no_secret() {
 }
 
 #[tokio::test]
-async fn a_run_that_takes_too_long_is_ended() {
+async fn a_run_over_its_time_limit_fails() {
     let env = TestEnv::sqlite();
     let TestHost { engine, caller, .. } = env.host().await;
     let run = start(&engine, &caller).await;

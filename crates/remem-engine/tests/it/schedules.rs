@@ -45,7 +45,7 @@ async fn shown(node: &TestHost) -> Schedule {
 }
 
 #[tokio::test]
-async fn there_is_one_job_a_tick_on_two_nodes() {
+async fn each_tick_creates_one_job_across_two_nodes() {
     let env = TestEnv::new().await;
     let one = env.host().await;
     let two = env.host().await;
@@ -81,7 +81,7 @@ async fn there_is_one_job_a_tick_on_two_nodes() {
 }
 
 #[tokio::test]
-async fn both_sides_of_a_race_for_a_tick_make_one_job() {
+async fn racing_nodes_create_one_job_per_tick() {
     // Without the lease of the pass: the schedule's version is what prevents a second job.
     let env = TestEnv::new().await;
     let one = env.host().await;
@@ -126,7 +126,7 @@ async fn missed_ticks_become_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_anywhere_lose_and_double_no_tick() {
+async fn faults_lose_and_duplicate_no_ticks() {
     let seeds = u64::from(cases(3, 8));
     let mut injected = 0;
     for seed in 100..100 + seeds {
@@ -164,7 +164,7 @@ async fn faults_anywhere_lose_and_double_no_tick() {
 }
 
 #[tokio::test]
-async fn schedules_are_set_shown_and_taken_away() {
+async fn schedules_are_set_listed_and_removed() {
     let policy = Policy {
         schedules_max: 2,
         ..Policy::default()

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reading_for_promises_waits_for_a_turn() {
+async fn the_infer_pass_waits_for_a_cpu_permit() {
     let env = TestEnv::new().await;
     let host = env.host().await;
     let long = format!(

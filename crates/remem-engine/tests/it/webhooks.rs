@@ -173,7 +173,7 @@ fn record_body(body: Value) -> RecordBody {
 }
 
 #[tokio::test]
-async fn events_arrive_in_order_signed_and_once() {
+async fn events_are_delivered_in_order_signed_and_once() {
     let world = world().await;
     world.emit("run_0", &["before"]).await;
     let made = world.hook(URL).await;
@@ -268,7 +268,7 @@ fn fired(name: &str) -> EventBody {
 }
 
 #[tokio::test]
-async fn what_no_run_caused_is_sent_to_who_asks_for_it_without_tags() {
+async fn events_without_a_run_go_only_to_webhooks_without_tags() {
     let world = world().await;
     let kinds = [
         "commitment.fired",
@@ -346,7 +346,7 @@ async fn what_no_run_caused_is_sent_to_who_asks_for_it_without_tags() {
 }
 
 #[tokio::test]
-async fn what_no_run_caused_is_tried_again_and_becomes_a_dead_letter() {
+async fn events_without_a_run_are_retried_and_become_dead_letters() {
     let world = world().await;
     let made = world
         .engine
@@ -399,7 +399,7 @@ async fn what_no_run_caused_is_tried_again_and_becomes_a_dead_letter() {
 }
 
 #[tokio::test]
-async fn a_failure_is_tried_again_ever_later_and_then_given_up() {
+async fn a_failed_delivery_is_retried_with_backoff_then_dead_lettered() {
     let world = world().await;
     let made = world.hook(URL).await;
     let errors = [
@@ -493,7 +493,7 @@ async fn a_failure_is_tried_again_ever_later_and_then_given_up() {
 }
 
 #[tokio::test]
-async fn dead_letters_are_bounded_and_go_with_their_webhook() {
+async fn dead_letters_are_bounded_and_removed_with_their_webhook() {
     let policy = Policy {
         webhook_attempts_max: 1,
         dead_letters_max: 3,
@@ -544,7 +544,7 @@ async fn dead_letters_are_bounded_and_go_with_their_webhook() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_receiver_that_hangs_or_is_gone_holds_up_nobody() {
+async fn a_hanging_or_gone_receiver_does_not_delay_others() {
     let world = world().await;
     let slow = "https://slow.example/";
     let gone = "https://gone.example/";
@@ -632,7 +632,7 @@ async fn a_crash_between_the_post_and_the_commit_repeats_the_event() {
 }
 
 #[tokio::test]
-async fn two_nodes_do_not_deliver_side_by_side() {
+async fn only_the_lease_holder_advances_webhook_delivery() {
     let inner = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
     let post = Arc::new(RecordingWebhookSender::default());
     let one = world_on(inner.clone(), post.clone(), Policy::default()).await;
@@ -673,7 +673,7 @@ async fn two_nodes_do_not_deliver_side_by_side() {
 }
 
 #[tokio::test]
-async fn other_tenants_other_types_and_other_tags_are_not_delivered() {
+async fn events_of_other_tenants_types_or_tags_are_not_delivered() {
     let world = world().await;
     let other = caller(&world.engine, "other").await;
     let tagged = NewWebhook {
@@ -786,7 +786,7 @@ async fn other_tenants_other_types_and_other_tags_are_not_delivered() {
 }
 
 #[tokio::test]
-async fn a_position_moves_over_what_nobody_wants_and_work_is_bounded() {
+async fn delivery_skips_unwanted_events_and_is_bounded_per_pass() {
     let policy = Policy {
         webhook_events_max: 2,
         ..Policy::default()
@@ -838,7 +838,7 @@ async fn a_position_moves_over_what_nobody_wants_and_work_is_bounded() {
 }
 
 #[tokio::test]
-async fn what_is_stored_shows_neither_secret_nor_url() {
+async fn stored_webhooks_contain_neither_secret_nor_url_in_plain_text() {
     let world = world().await;
     let secret = "whsec-caller-supplied-0123";
     let url = "https://hooks.example/services/T00000000/B00000000/token-in-the-path";
@@ -901,7 +901,7 @@ async fn what_is_stored_shows_neither_secret_nor_url() {
 }
 
 #[tokio::test]
-async fn the_runner_delivers_at_once_and_stops_when_told() {
+async fn the_runner_delivers_immediately_and_stops_on_request() {
     let world = world().await;
     world.hook(URL).await;
     let engine = Arc::new(world.engine);

@@ -3,7 +3,7 @@
 use remem_eval::calibration::{auc, brier, calibration_bins};
 
 #[test]
-fn figures_worked_out_by_hand() {
+fn auc_and_brier_score_match_hand_computed_values() {
     let predictions = [(0.9, true), (0.8, false), (0.7, true), (0.1, false)];
     // Of four pairs three are in the right order.
     assert_eq!(auc(&predictions), Some(0.75));
@@ -22,7 +22,7 @@ fn figures_worked_out_by_hand() {
 }
 
 #[test]
-fn tenths_hold_their_own() {
+fn predictions_are_counted_in_calibration_bins_of_a_tenth() {
     let found = calibration_bins(&[(0.0, false), (0.05, true), (0.1, true), (1.0, true)]);
     let places: Vec<(usize, usize, f64)> = found
         .iter()

@@ -5,7 +5,7 @@ use remem_eval::batches::{BATCH_BYTES, batches};
 use remem_eval::dataset::EntryText;
 
 #[test]
-fn batches_hold_everything_once() {
+fn every_entry_is_in_exactly_one_batch() {
     let text = |bytes: usize| EntryText {
         id: String::new(),
         at: Timestamp(0),

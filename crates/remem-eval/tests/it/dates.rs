@@ -4,7 +4,7 @@ use remem_core::Timestamp;
 use remem_eval::dates::{format_day, parse_locomo_date, parse_longmemeval_date};
 
 #[test]
-fn dates_of_both_forms() {
+fn dates_of_both_datasets_parse_and_malformed_ones_do_not() {
     let read = |at: Option<Timestamp>| at.map(Timestamp::rfc3339);
     assert_eq!(
         read(parse_locomo_date("1:56 pm on 8 May, 2023")).as_deref(),
@@ -44,7 +44,7 @@ fn dates_of_both_forms() {
 }
 
 #[test]
-fn a_day_in_words() {
+fn a_day_is_formatted_as_day_month_and_year() {
     assert_eq!(
         format_day(parse_locomo_date("11:59 pm on 8 May, 2023").unwrap()),
         "8 May 2023"

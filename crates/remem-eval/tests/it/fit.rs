@@ -21,7 +21,7 @@ fn lawful() -> Vec<FitSample> {
 }
 
 #[test]
-fn the_law_is_found_again() {
+fn the_fit_recovers_a_known_model() {
     let fitted = fit(&lawful());
     assert!((fitted.bias + 2.0).abs() < 0.1, "{fitted:?}");
     assert!((fitted.weights[0] - 4.0).abs() < 0.15, "{fitted:?}");
@@ -38,7 +38,7 @@ fn the_law_is_found_again() {
 }
 
 #[test]
-fn a_memory_is_told_by_the_others() {
+fn cross_validation_predicts_a_memory_from_the_others() {
     // In each memory alone the signal means the opposite of what it means in the other.
     let sample = |memory, signal, relevant| FitSample {
         memory,

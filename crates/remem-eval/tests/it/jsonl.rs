@@ -14,7 +14,7 @@ fn refused(line: &str) -> String {
 }
 
 #[test]
-fn lines_are_read() {
+fn entries_and_questions_are_read_from_lines() {
     let lines = [
         r#"{"memory":"m","question":"When does the ferry leave?","evidence":["e1"],"category":"times"}"#,
         r#"{"memory":"n","id":"e1","text":"Of another memory.","at":"2026-03-01T09:00:00Z"}"#,
@@ -44,7 +44,7 @@ fn lines_are_read() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line_and_without_what_it_says() {
+fn errors_name_the_line_without_its_contents() {
     assert_eq!(refused(ENTRY), "line 3: its id is there already");
     assert_eq!(
         refused(r#"{"memory":"m","question":"?","evidence":["e1","ferry"]}"#),

@@ -42,7 +42,7 @@ fn refused(change: impl FnOnce(&mut Value)) -> String {
 }
 
 #[test]
-fn a_conversation_is_read() {
+fn a_conversation_is_read_into_entries_and_sessions() {
     let dataset = read(&sample().to_string()).unwrap();
     let memory = &dataset.memories[0];
     let ids: Vec<&str> = memory.entries.iter().map(|item| item.id.as_str()).collect();
@@ -77,7 +77,7 @@ fn a_conversation_is_read() {
 }
 
 #[test]
-fn evidence_is_what_is_there() {
+fn only_evidence_that_exists_is_kept() {
     let dataset = read(&sample().to_string()).unwrap();
     assert_eq!((dataset.questions.len(), dataset.skipped), (3, 2));
     assert_eq!(dataset.questions[0].evidence, ["D1:2", "D2:1"]);
@@ -102,7 +102,7 @@ fn evidence_is_what_is_there() {
 }
 
 #[test]
-fn ids_among_other_characters() {
+fn turn_ids_are_extracted_from_free_text() {
     assert_eq!(ids("D8:6; D9:17"), ["D8:6", "D9:17"]);
     assert_eq!(
         ids("(D12:3)D4:5 D:11:26 D7 D8: ED1:1"),
@@ -112,7 +112,7 @@ fn ids_among_other_characters() {
 }
 
 #[test]
-fn what_is_wrong_is_told_without_what_was_said() {
+fn errors_name_the_place_without_the_contents() {
     let date = refused(|sample| {
         sample["conversation"]["session_2_date_time"] = json!("yesterday, by the yawl")
     });

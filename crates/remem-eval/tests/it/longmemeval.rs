@@ -20,7 +20,7 @@ fn sample(id: &str) -> Value {
 }
 
 #[test]
-fn haystacks_are_read() {
+fn haystacks_are_read_into_memories_and_questions() {
     let dataset = read(&json!([sample("q1"), sample("q2_abs")]).to_string()).unwrap();
     assert_eq!((dataset.memories.len(), dataset.skipped), (2, 0));
     let texts = dataset.memories[0].texts(EntryUnit::Turn, TextParts::ALL);
@@ -50,7 +50,7 @@ fn haystacks_are_read() {
 }
 
 #[test]
-fn what_is_wrong_is_told_without_what_was_said() {
+fn errors_name_the_place_without_the_contents() {
     let refused = |change: fn(&mut Value)| {
         let mut second = sample("q2");
         change(&mut second);

@@ -12,7 +12,7 @@ fn near(a: f64, b: f64) -> bool {
 }
 
 #[test]
-fn figures_worked_out_by_hand() {
+fn scores_match_hand_computed_values() {
     // Found: the second and the sixth position; c is missing.
     let found = ["x", "a", "y", "z", "w", "b", "v"];
     let scores = score(&found, &ids("a b c"), 10);
@@ -40,7 +40,7 @@ fn figures_worked_out_by_hand() {
 }
 
 #[test]
-fn what_comes_after_the_kth_does_not_count() {
+fn results_after_rank_k_do_not_count() {
     let scores = score(&["x", "y", "a"], &ids("a"), 2);
     assert_eq!(scores, Scores::default());
     assert_eq!(score(&["x", "y", "a"], &ids("a"), 3).recall, 1.0);
@@ -49,7 +49,7 @@ fn what_comes_after_the_kth_does_not_count() {
 }
 
 #[test]
-fn means_and_percentiles() {
+fn means_and_percentiles_match_hand_computed_values() {
     let one = score(&["a"], &ids("a"), 5);
     let other = score(&["x"], &ids("a"), 5);
     let (means, count) = mean([one, other].iter()).unwrap();
@@ -65,7 +65,7 @@ fn means_and_percentiles() {
 
 proptest! {
     #[test]
-    fn figures_are_shares(found in prop::collection::vec("[a-f]", 0..12), evidence in prop::collection::btree_set("[a-f]", 1..4), k in 1..12_usize) {
+    fn scores_are_between_zero_and_one_and_consistent(found in prop::collection::vec("[a-f]", 0..12), evidence in prop::collection::btree_set("[a-f]", 1..4), k in 1..12_usize) {
         let found: Vec<&str> = found.iter().map(String::as_str).collect();
         let evidence: Vec<String> = evidence.into_iter().collect();
         let Scores { recall_few, recall, all, any, ndcg, mrr } = score(&found, &evidence, k);

@@ -18,7 +18,7 @@ fn question(text: &str) -> EvalQuestion {
 }
 
 #[test]
-fn the_longest_word_has_a_slip() {
+fn the_longest_word_is_misspelt() {
     let asked = vec![question("When did Melanie paint it?"); 4];
     let texts: Vec<String> = with_misspelling(&asked)
         .into_iter()

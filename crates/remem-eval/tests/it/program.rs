@@ -106,7 +106,7 @@ fn assert_figures(report: &Value) {
 }
 
 #[test]
-fn a_dataset_is_measured() {
+fn recall_measures_a_dataset_and_leaves_no_data_behind() {
     let (home, dataset) = home();
     let markdown = home.path().join("report.md");
     let file = home.path().join("report.json");
@@ -146,7 +146,7 @@ fn a_dataset_is_measured() {
 }
 
 #[test]
-fn it_says_the_same_twice() {
+fn repeated_recall_gives_the_same_report() {
     let (home, dataset) = home();
     let once = || {
         let said = run(remem_eval()
@@ -175,7 +175,7 @@ fn it_says_the_same_twice() {
 }
 
 #[test]
-fn sessions_limits_and_what_needs_a_model() {
+fn session_units_and_limits_work_and_hybrid_needs_a_model() {
     let (home, dataset) = home();
     let sessions = recall(
         home.path(),
@@ -196,7 +196,7 @@ fn sessions_limits_and_what_needs_a_model() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_by_its_place() {
+fn dataset_errors_name_the_place_without_the_contents() {
     let (home, _) = home();
     let file = |name: &str, text: &str| {
         let file = home.path().join(name);

@@ -4,7 +4,7 @@ use remem_eval::report::{Cell, Section, json, markdown};
 use serde_json::json;
 
 #[test]
-fn one_table_three_ways() {
+fn a_table_is_written_as_markdown_and_json() {
     let mut section = Section::new("Figures", "How to read it.", &["way", "share", "count"]);
     section.rows.push(vec![
         Cell::text("a|b"),

@@ -405,7 +405,7 @@ fn calls_about_proposals() -> Vec<EndpointCase> {
 }
 
 #[tokio::test]
-async fn each_operation_needs_its_scope() {
+async fn each_operation_requires_its_scope() {
     let host = TestServer::new().await;
     host.key("a", "reader", &[Permission::MemoryRead]).await;
     host.key("a", "writer", &[Permission::MemoryWrite]).await;
@@ -672,7 +672,7 @@ async fn each_operation_needs_its_scope() {
 
 /// A key with few rights that expires: its own answer about itself, and that other keys get none.
 #[tokio::test]
-async fn callers_are_told_who_they_are() {
+async fn whoami_describes_the_calling_key() {
     let host = TestServer::new().await;
     let request = KeyRequest {
         tenant: TenantId::parse("b").unwrap(),
@@ -701,7 +701,7 @@ async fn callers_are_told_who_they_are() {
 }
 
 #[tokio::test]
-async fn keys_end_and_are_revoked_at_once() {
+async fn expired_and_revoked_keys_are_refused_immediately() {
     let host = TestServer::new().await;
     let request = KeyRequest {
         tenant: TenantId::parse("a").unwrap(),
@@ -747,7 +747,7 @@ async fn keys_end_and_are_revoked_at_once() {
 /// The rights of a request depend on its key, the recorded author on the key's principal: a key can
 /// be replaced without a change of owner.
 #[tokio::test]
-async fn keys_of_one_principal_are_one_user() {
+async fn keys_of_the_same_principal_act_as_one_user() {
     let host = TestServer::new().await;
     let make = async |body: Value| {
         let made = host.post("/v1/host/remembrancer/keys", body).await;
@@ -808,7 +808,7 @@ async fn keys_of_one_principal_are_one_user() {
 }
 
 #[tokio::test]
-async fn the_documents_are_open_and_can_be_cached() {
+async fn public_documents_need_no_key_and_are_cacheable() {
     let host = TestServer::new().await;
     for path in ["/.well-known/openwop", "/v1/openapi.json"] {
         let first = host.call("", "GET", path, &[], "").await;
@@ -856,7 +856,7 @@ async fn the_documents_are_open_and_can_be_cached() {
 
 /// The document describes every route there is: a new endpoint cannot be forgotten in it.
 #[tokio::test]
-async fn every_operation_is_in_the_openapi_document() {
+async fn every_openapi_operation_is_documented_in_api_md() {
     let host = TestServer::new().await;
     let document = host
         .call("", "GET", "/v1/openapi.json", &[], "")

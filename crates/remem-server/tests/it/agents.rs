@@ -325,7 +325,7 @@ async fn a_prompt_may_be_a_workspace_file_of_the_tenant() {
 }
 
 #[tokio::test]
-async fn a_missing_peer_refuses_or_degrades() {
+async fn a_missing_required_peer_is_refused_and_an_optional_one_degrades() {
     let host = TestServer::with_facts(
         Policy::default(),
         vec![],
@@ -386,7 +386,7 @@ async fn a_missing_peer_refuses_or_degrades() {
 }
 
 #[tokio::test]
-async fn memory_that_does_not_last_is_told() {
+async fn agents_report_degraded_memory_when_storage_is_not_durable() {
     let shapes = [
         (json!({"longTerm": true}), vec!["long-term-durability"]),
         (json!({"scratchpad": true, "conversation": true}), vec![]),
@@ -447,7 +447,7 @@ async fn memory_that_does_not_last_is_told() {
 }
 
 #[tokio::test]
-async fn tenants_see_their_own_and_the_hosts() {
+async fn tenants_see_their_own_agents_and_those_of_the_host() {
     let agents = vec![
         host_agent("core.host.one", "of the host", "host"),
         host_agent("core.host.two", "of the host", "host"),
@@ -617,7 +617,7 @@ async fn secrets_do_not_reach_manifests() {
 }
 
 #[tokio::test]
-async fn reading_and_installing_are_different_rights() {
+async fn reading_and_installing_agents_need_different_scopes() {
     let host = TestServer::new().await;
     host.key("a", "reader", &[Permission::ManifestRead]).await;
     host.key("a", "writer", &[Permission::ManifestWrite]).await;

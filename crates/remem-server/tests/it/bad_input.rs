@@ -1844,7 +1844,7 @@ fn webhook_rows() -> Vec<BadInputCase> {
 }
 
 #[tokio::test]
-async fn each_kind_of_wrong_input_gets_its_answer() {
+async fn each_invalid_input_gets_its_documented_error() {
     let host = TestServer::new().await;
     let documented =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();

@@ -81,7 +81,7 @@ async fn requests(host: &TestServer) -> (RequestBounds, Vec<(String, String)>) {
 }
 
 #[tokio::test]
-async fn every_list_and_map_of_a_request_has_a_bound_in_the_document() {
+async fn every_request_list_and_map_has_a_documented_bound() {
     let host = TestServer::new().await;
     let (found, _) = requests(&host).await;
     let endless = |found: &BTreeMap<String, Option<u64>>| {
@@ -178,7 +178,7 @@ fn with_list(place: &str, count: usize) -> Option<(&'static str, String, Value)>
 }
 
 #[tokio::test]
-async fn one_element_too_many_is_refused_for_every_list_and_one_fewer_is_not() {
+async fn lists_over_their_bound_are_refused_and_at_the_bound_accepted() {
     let host = TestServer::with_seams().await;
     let (found, _) = requests(&host).await;
     for (place, bound) in found.lists {
@@ -208,7 +208,7 @@ async fn one_element_too_many_is_refused_for_every_list_and_one_fewer_is_not() {
 }
 
 #[tokio::test]
-async fn a_map_or_list_that_callers_make_up_has_an_end_in_every_body() {
+async fn every_operation_refuses_bodies_with_too_many_items() {
     let host = TestServer::new().await;
     let (_, operations) = requests(&host).await;
     let field = |n: usize| (format!("f{n}"), json!(1));

@@ -59,7 +59,7 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn what_was_promised_is_listed_explained_and_fired() {
+async fn a_commitment_is_listed_explained_and_fired() {
     let host = TestServer::new().await;
     say(
         &host,
@@ -131,7 +131,7 @@ async fn what_was_promised_is_listed_explained_and_fired() {
 }
 
 #[tokio::test]
-async fn one_is_made_by_hand_once_and_put_off_and_taken_back() {
+async fn a_commitment_is_created_once_snoozed_and_cancelled() {
     let host = TestServer::new().await;
     let body = json!({"text": "Call Ada back.", "at": NOON.plus_ms(DAY).rfc3339(), "subjects": ["person:4711"]});
     let made = create(&host, body.clone(), "k1").await;
@@ -190,7 +190,7 @@ async fn one_is_made_by_hand_once_and_put_off_and_taken_back() {
 }
 
 #[tokio::test]
-async fn an_observation_fires_what_waits_for_it() {
+async fn an_observation_fires_matching_commitments() {
     let host = TestServer::new().await;
     let body = json!({"text": "Ship the parcel.", "predicate": "the invoice has cleared"});
     let made = create(&host, body.clone(), "k1").await.json();
@@ -241,7 +241,7 @@ async fn an_observation_fires_what_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_memory_has_its_own_rules() {
+async fn a_memory_has_its_own_commitment_rules() {
     let host = TestServer::new().await;
     let first = host
         .get(&format!("{MEMORY}/m/commitment-rules"))
@@ -286,7 +286,7 @@ async fn a_memory_has_its_own_rules() {
 }
 
 #[tokio::test]
-async fn heartbeats_are_set_looked_at_and_removed() {
+async fn heartbeats_are_set_evaluated_and_removed() {
     let host = TestServer::new().await;
     let body = json!({"memoryRef": "m", "key": "the invoice has cleared", "tag": "paid", "everySeconds": 1}).to_string();
     let put = host
@@ -347,7 +347,7 @@ async fn heartbeats_are_set_looked_at_and_removed() {
 }
 
 #[tokio::test]
-async fn who_may_only_write_is_told_no_words_of_others() {
+async fn a_write_only_key_does_not_see_commitment_texts() {
     let host = TestServer::new().await;
     host.key("a", "writer", &[Permission::MemoryWrite]).await;
     let body = json!({"text": "Call Ada back.", "at": NOON.plus_ms(DAY).0}).to_string();
@@ -392,7 +392,7 @@ async fn who_may_only_write_is_told_no_words_of_others() {
 }
 
 #[tokio::test]
-async fn nothing_crosses_tenants_and_secrets_do_not_show() {
+async fn commitments_are_isolated_by_tenant_and_redacted() {
     let host =
         TestServer::with_policy(Policy::default(), vec![("pin", "tulip-harbour-2219")]).await;
     host.key("b", "key-of-b", &Permission::ALL).await;
@@ -441,7 +441,7 @@ async fn nothing_crosses_tenants_and_secrets_do_not_show() {
 
 /// A secret that was registered after the promise was made is in no explanation of it.
 #[tokio::test]
-async fn a_late_secret_does_not_show() {
+async fn a_late_secret_is_redacted_from_commitments() {
     let host = TestServer::new().await;
     say(
         &host,
@@ -478,7 +478,7 @@ async fn a_late_secret_does_not_show() {
 }
 
 #[tokio::test]
-async fn forgetting_tells_how_many_promises_went_along() {
+async fn the_erasure_report_counts_forgotten_commitments() {
     let host = TestServer::new().await;
     for (text, subject) in [
         ("Call Ada back.", "ada"),
@@ -513,7 +513,7 @@ async fn forgetting_tells_how_many_promises_went_along() {
 }
 
 #[tokio::test]
-async fn a_webhook_hears_that_a_commitment_fired() {
+async fn a_webhook_receives_commitment_fired_without_its_text() {
     let host = TestServer::new().await;
     let hook = json!({"url": "https://example.com/hook", "events": ["commitment.fired"]});
     assert_eq!(
@@ -559,7 +559,7 @@ const FIRE: &str = "/v1/host/sample/commitment/fire";
 const TICK: &str = "/v1/host/sample/heartbeat/tick";
 
 #[tokio::test]
-async fn seams_need_their_flag_and_the_right() {
+async fn test_seams_require_their_flag_and_permission() {
     let host = TestServer::with_seams().await;
     let plain = TestServer::new().await;
     host.key(
@@ -599,7 +599,7 @@ async fn seams_need_their_flag_and_the_right() {
 }
 
 #[tokio::test]
-async fn a_rehearsed_promise_fires_once_and_is_told_nowhere() {
+async fn a_rehearsed_commitment_fires_once_without_publishing_its_text() {
     let host = TestServer::with_seams().await;
     for _ in 0..2 {
         let body = json!({"memoryRef": "mem://conformance/commitments", "condition": "predicate", "includeIntentionCanary": true});
@@ -629,7 +629,7 @@ async fn a_rehearsed_promise_fires_once_and_is_told_nowhere() {
 }
 
 #[tokio::test]
-async fn a_tick_tells_of_changes_alone_and_ends_in_time() {
+async fn a_heartbeat_tick_reports_changes_only_and_times_out() {
     let host = TestServer::with_seams().await;
     let tick = async |state: Value, slow: u64| {
         let answer = host

@@ -37,7 +37,7 @@ fn overwrite(file: &Path, from: usize) {
 
 /// A database is damaged as a whole on PostgreSQL, and its files are not ours to break.
 #[tokio::test]
-async fn a_malformed_file_is_told_to_its_tenant_alone_and_counted() {
+async fn a_damaged_database_affects_only_its_tenant_and_is_counted() {
     if is_postgres() {
         return;
     }

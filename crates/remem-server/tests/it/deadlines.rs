@@ -15,7 +15,7 @@ fn trickle() -> Body {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_arrive_is_given_up() {
+async fn a_request_body_that_does_not_arrive_times_out() {
     let policy = Policy {
         body_ms_max: 100,
         ..Policy::default()

@@ -98,7 +98,7 @@ async fn put_get_list_search_delete() {
 }
 
 #[tokio::test]
-async fn pages_join_up_and_limits_follow_the_rule() {
+async fn pages_are_contiguous_and_limits_are_applied() {
     let host = TestServer::new().await;
     let entries: Vec<_> =
         (0..250).map(|n| json!({"content": format!("n{n}"), "tags": [if n % 2 == 0 { "even" } else { "odd" }]})).collect();
@@ -195,7 +195,7 @@ async fn a_batch_is_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn the_same_key_and_body_get_the_first_answer() {
+async fn the_same_idempotency_key_and_body_replay_the_first_response() {
     let host = TestServer::new().await;
     let path = format!("{MEMORY}/m/entries");
     let put = async |key: &str, body: &str| {
@@ -263,7 +263,7 @@ async fn the_same_key_and_body_get_the_first_answer() {
 }
 
 #[tokio::test]
-async fn a_read_can_insist_on_a_revision() {
+async fn a_read_can_require_a_minimum_revision() {
     let policy = remem_core::Policy {
         at_least_wait_ms_max: 50,
         ..remem_core::Policy::default()
@@ -302,7 +302,7 @@ async fn a_read_can_insist_on_a_revision() {
 }
 
 #[tokio::test]
-async fn an_entry_ends_at_its_millisecond_and_never_comes_back() {
+async fn an_entry_expires_at_its_millisecond_and_is_not_revived() {
     let host = TestServer::new().await;
     let path = format!("{MEMORY}/m/entries");
     let put = host
@@ -356,7 +356,7 @@ async fn an_entry_ends_at_its_millisecond_and_never_comes_back() {
 }
 
 #[tokio::test]
-async fn secrets_are_redacted_on_the_way_in_and_again_on_the_way_out() {
+async fn secrets_are_redacted_on_write_and_again_on_read() {
     let host = TestServer::with_policy(
         remem_core::Policy::default(),
         vec![("db", "hunter2-hunter2")],

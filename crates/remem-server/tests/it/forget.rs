@@ -87,7 +87,7 @@ async fn entry(host: &TestServer, memory: &str, id: &str) -> StatusCode {
 }
 
 #[tokio::test]
-async fn a_subject_is_forgotten_with_everything_made_of_it() {
+async fn forget_erases_a_subject_and_everything_derived_from_it() {
     let host = TestServer::new().await;
     let about = put(&host, "m", "Zeb likes marzipan", &[SUBJECT, "team: blue"]).await;
     let other = put(&host, "m", "Mara likes nougat", &["person: Mara"]).await;
@@ -176,7 +176,7 @@ async fn a_subject_is_forgotten_with_everything_made_of_it() {
 }
 
 #[tokio::test]
-async fn a_report_is_kept_and_holds() {
+async fn erasure_reports_are_kept_and_verify() {
     let host = TestServer::new().await;
     for n in 0..3 {
         put(
@@ -245,7 +245,7 @@ async fn a_report_is_kept_and_holds() {
 }
 
 #[tokio::test]
-async fn what_was_merged_into_a_forgotten_entry_stands_by_itself_again() {
+async fn forgetting_an_entry_revives_entries_merged_into_it() {
     let host = TestServer::new().await;
     let kept = put(&host, "m", "the office closes at six", &[SUBJECT]).await;
     let merged = put(&host, "m", "the office closes at 6", &[]).await;
@@ -316,7 +316,7 @@ async fn distilled(host: &TestServer, memory: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_archive_is_given_byte_for_byte_and_gone_once_erased() {
+async fn an_archive_is_served_byte_for_byte_and_gone_after_erasure() {
     let host = TestServer::new().await;
     let archive = distilled(&host, "m").await;
     assert_eq!(
@@ -385,7 +385,7 @@ async fn an_archive_is_given_byte_for_byte_and_gone_once_erased() {
 }
 
 #[tokio::test]
-async fn what_a_model_wrote_can_be_taken_back() {
+async fn a_model_rewrite_can_be_undone() {
     let host = TestServer::new().await;
     let archive = distilled(&host, "m").await;
     let written = archive["entryId"].as_str().unwrap();
@@ -455,7 +455,7 @@ async fn what_a_model_wrote_can_be_taken_back() {
 }
 
 #[tokio::test]
-async fn every_way_to_write_takes_subjects() {
+async fn every_write_operation_accepts_subjects() {
     let host = TestServer::new().await;
     let batch = json!({"entries": [{"content": "one", "subjects": [SUBJECT]}, {"content": "two"}]});
     assert_eq!(
@@ -515,7 +515,7 @@ async fn every_way_to_write_takes_subjects() {
 }
 
 #[tokio::test]
-async fn another_tenant_sees_and_forgets_nothing_of_it() {
+async fn forget_and_its_reports_are_isolated_by_tenant() {
     let host = TestServer::new().await;
     host.key("b", "key-of-b", &Permission::ALL).await;
     let about = put(&host, "m", "Zeb likes marzipan", &[SUBJECT]).await;

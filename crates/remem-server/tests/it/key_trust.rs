@@ -43,7 +43,7 @@ async fn tool(host: &TestServer, key: &str, name: &str, arguments: Value) -> Val
 }
 
 #[tokio::test]
-async fn a_source_above_the_key_is_refused_with_the_reason() {
+async fn a_source_above_the_trust_of_the_key_is_refused_with_details() {
     let host = TestServer::new().await;
     key(&host, "of a model", Some(Trust::Model)).await;
     let refused = put(&host, "of a model", Some("operator")).await;
@@ -75,7 +75,7 @@ async fn a_source_above_the_key_is_refused_with_the_reason() {
 
 /// A model behind a tool may not claim to be an operator, unless its key was given that trust.
 #[tokio::test]
-async fn tools_vouch_for_what_a_model_may_unless_the_key_says_more() {
+async fn mcp_tools_are_limited_to_model_trust_unless_the_key_has_more() {
     let host = TestServer::new().await;
     let old = key(&host, "of before", None).await;
     key(&host, "of an operator", Some(Trust::Operator)).await;
@@ -105,7 +105,7 @@ async fn tools_vouch_for_what_a_model_may_unless_the_key_says_more() {
 }
 
 #[tokio::test]
-async fn ceilings_are_shown_given_and_lowered() {
+async fn key_trust_is_shown_and_can_be_set_and_lowered() {
     let host = TestServer::new().await;
     let made = host.post(KEYS, json!({"scopes": ["memory:read"]})).await;
     assert_eq!(
@@ -144,7 +144,7 @@ async fn ceilings_are_shown_given_and_lowered() {
 }
 
 #[tokio::test]
-async fn a_delete_says_that_a_text_is_held() {
+async fn a_delete_reports_whether_the_text_is_held() {
     let host = TestServer::new().await;
     let entry = |stored: TestResponse| {
         let id = stored.json()["entry"]["id"].as_str().unwrap().to_owned();

@@ -73,7 +73,7 @@ fn refused(what: &str, answer: &TestResponse, status: u16, code: i64) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_a_json_rpc_error() {
+async fn refused_requests_get_json_rpc_errors() {
     let host = TestServer::new().await;
     let newest = ("mcp-protocol-version", NEWEST);
     let discover = ("mcp-method", "server/discover");
@@ -102,7 +102,7 @@ async fn what_is_refused_is_a_json_rpc_error() {
 }
 
 #[tokio::test]
-async fn an_unsupported_version_is_told_the_supported_ones() {
+async fn an_unsupported_protocol_version_gets_the_supported_ones() {
     let host = TestServer::new().await;
     for (asked, shown) in [
         ("2099-01-01", "2099-01-01"),
@@ -134,7 +134,7 @@ async fn an_unsupported_version_is_told_the_supported_ones() {
 
 /// What is no message at all has no id, and the code of this host for it beside MCP's.
 #[tokio::test]
-async fn a_body_that_is_no_message_is_refused_by_what_is_wrong_with_it() {
+async fn an_invalid_message_is_refused_with_a_specific_error() {
     let host = TestServer::new().await;
     let list = || message("tools/list", json!({}), NEWEST);
     let no_json = format!("{{\"jsonrpc\": \"{CANARY}");
@@ -182,7 +182,7 @@ async fn a_body_that_is_no_message_is_refused_by_what_is_wrong_with_it() {
 }
 
 #[tokio::test]
-async fn what_is_served_is_declared() {
+async fn served_methods_match_the_declared_capabilities() {
     let host = TestServer::new().await;
     let found = ask(&host, "server/discover", json!({})).await.json();
     let declared = found["result"]["capabilities"].as_object().unwrap();
@@ -267,7 +267,7 @@ async fn the_documentation_lists_every_tool() {
 
 /// A model goes by what the tools say of themselves.
 #[tokio::test]
-async fn the_tools_tell_the_real_defaults() {
+async fn tool_descriptions_state_the_actual_defaults() {
     let host = TestServer::new().await;
     let tools = ask(&host, "tools/list", json!({})).await.json();
     let tools = tools["result"]["tools"].as_array().unwrap();

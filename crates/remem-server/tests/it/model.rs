@@ -35,7 +35,7 @@ fn refused() -> Value {
 }
 
 #[tokio::test]
-async fn the_ledger_shows_what_came_of_each_call() {
+async fn the_ledger_lists_the_outcome_of_each_model_call() {
     let host = TestServer::new().await;
     assert_eq!(host.get(LEDGER).await.json(), json!({"modelCalls": []}));
     let accepted = json!({
@@ -65,7 +65,7 @@ async fn the_ledger_shows_what_came_of_each_call() {
 }
 
 #[tokio::test]
-async fn pages_lead_to_the_end() {
+async fn ledger_pages_cover_all_calls() {
     let host = TestServer::new().await;
     for number in 0..5 {
         keep(&host, &format!("call_{number}"), refused()).await;

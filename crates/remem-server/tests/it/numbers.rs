@@ -153,7 +153,7 @@ impl Number {
 }
 
 #[tokio::test]
-async fn a_number_that_its_type_cannot_hold_is_400_and_one_beyond_a_limit_422() {
+async fn numbers_outside_their_type_give_400_and_beyond_a_limit_422() {
     let host = TestServer::new().await;
     let things = things(&host).await;
     let document = host.get("/v1/openapi.json").await.json();
@@ -198,7 +198,7 @@ async fn a_number_that_its_type_cannot_hold_is_400_and_one_beyond_a_limit_422() 
 
 /// Positions that a caller may also give as a word are text in the document.
 #[tokio::test]
-async fn a_position_that_the_stores_cannot_hold_is_400_as_well() {
+async fn a_position_beyond_the_store_range_is_400() {
     let host = TestServer::new().await;
     let things = things(&host).await;
     let stream = ("accept", "text/event-stream");

@@ -106,7 +106,7 @@ async fn nothing_was_written(host: &TestServer) {
 }
 
 #[tokio::test]
-async fn an_array_never_stands_for_an_object_of_a_body() {
+async fn an_array_is_refused_where_a_body_needs_an_object() {
     let host = TestServer::new().await;
     let document = document(&host).await;
     let mut tried = 0;
@@ -153,7 +153,7 @@ async fn an_array_never_stands_for_an_object_of_a_body() {
 
 /// Documents that the OpenAPI document leaves open have parts with known fields, too.
 #[tokio::test]
-async fn an_array_never_stands_for_a_part_of_a_workflow() {
+async fn an_array_is_refused_where_a_workflow_needs_an_object() {
     let host = TestServer::new().await;
     let node = json!({"id": "a", "typeId": "core.noop"});
     let definitions = [
@@ -178,7 +178,7 @@ async fn an_array_never_stands_for_a_part_of_a_workflow() {
 }
 
 #[tokio::test]
-async fn an_array_never_stands_for_an_object_of_a_tool() {
+async fn an_array_is_refused_where_a_tool_needs_an_object() {
     let host = TestServer::new().await;
     let ask = |method: &'static str, params: Value| {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});

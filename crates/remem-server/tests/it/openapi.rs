@@ -30,7 +30,7 @@ fn filled(template: &str, with: &str) -> String {
 }
 
 #[tokio::test]
-async fn operations_have_names_of_their_own_and_answers_a_description() {
+async fn operation_ids_are_unique_and_responses_are_described() {
     let host = TestServer::new().await;
     let document = document(&host).await;
     let mut names = BTreeSet::new();
@@ -56,7 +56,7 @@ fn is_of_something(path: &str) -> bool {
 }
 
 #[tokio::test]
-async fn every_request_with_a_body_has_an_example_that_is_taken() {
+async fn every_request_body_has_an_example_that_is_accepted() {
     let host = TestServer::new().await;
     let document = document(&host).await;
     host.install("greet", json!([{"id": "a", "typeId": "core.noop"}]))
@@ -108,7 +108,7 @@ fn breaches(schema: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_breaks_a_documented_bound_is_refused() {
+async fn violating_a_documented_bound_is_refused() {
     let host = TestServer::new().await;
     let document = document(&host).await;
     host.install("greet", json!([{"id": "a", "typeId": "core.noop"}]))
@@ -172,7 +172,7 @@ fn filled_but_for(template: &str, name: &str, with: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_refusal_of_a_malformed_path_is_in_the_document() {
+async fn every_status_for_a_malformed_path_is_documented() {
     let host = TestServer::new().await;
     let document = document(&host).await;
     let mut wrong = Vec::new();
@@ -207,7 +207,7 @@ async fn every_refusal_of_a_malformed_path_is_in_the_document() {
 }
 
 #[tokio::test]
-async fn a_nul_is_never_the_host_s_fault() {
+async fn a_nul_character_never_causes_a_server_error() {
     let host = TestServer::new().await;
     let document = document(&host).await;
     let mut wrong = Vec::new();

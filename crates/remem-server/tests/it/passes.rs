@@ -30,7 +30,7 @@ async fn pass(host: &TestServer, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_job_is_started_shown_and_done() {
+async fn a_job_is_started_listed_and_completed() {
     let host = TestServer::new().await;
     host.post(&format!("{MEMORY}/m/entries"), json!({"content": "x"}))
         .await;
@@ -111,7 +111,7 @@ async fn a_job_is_started_shown_and_done() {
 }
 
 #[tokio::test]
-async fn a_schedule_is_set_and_ticks() {
+async fn a_schedule_is_set_and_fires() {
     let host = TestServer::new().await;
     let path = format!("{BASE}/passes/distill/schedule?memoryRef=m");
     let body = json!({"every": "PT1H", "options": {"tokenBudget": 100}}).to_string();
@@ -292,7 +292,7 @@ async fn a_dry_run_of_each_pass_changes_nothing() {
 }
 
 #[tokio::test]
-async fn consolidation_merges_tells_and_is_done_once() {
+async fn consolidation_merges_reports_progress_and_is_idempotent() {
     let host = with_duplicates().await;
     let before = entries(&host, "m").await;
     assert_eq!(hits(&host, "m", "Case7x").await.len(), 2);
@@ -393,7 +393,7 @@ async fn consolidation_merges_tells_and_is_done_once() {
 }
 
 #[tokio::test]
-async fn a_job_that_is_cancelled_in_time_does_nothing() {
+async fn a_job_cancelled_before_it_starts_changes_nothing() {
     let host = with_duplicates().await;
     let id = host
         .post(
@@ -425,7 +425,7 @@ async fn a_job_that_is_cancelled_in_time_does_nothing() {
 }
 
 #[tokio::test]
-async fn distillation_keeps_its_sources_and_is_done_once() {
+async fn distillation_keeps_its_sources_and_is_idempotent() {
     let host = TestServer::new().await;
     put_all(&host, "m", (0..60).map(saying)).await;
     let body = json!({"memoryRef": "m", "options": {"tokenBudget": 1_500, "markdown": true}});
@@ -508,7 +508,7 @@ async fn distillation_keeps_its_sources_and_is_done_once() {
 }
 
 #[tokio::test]
-async fn compaction_of_all_leaves_one_entry() {
+async fn compaction_of_all_leaves_one_output_and_expiring_entries() {
     let host = TestServer::new().await;
     put_all(&host, "m", (0..40).map(saying)).await;
     host.post(
@@ -575,7 +575,7 @@ async fn compaction_of_all_leaves_one_entry() {
 }
 
 #[tokio::test]
-async fn a_schedule_that_is_due_fires_once() {
+async fn a_due_schedule_fires_once_for_several_missed_ticks() {
     let host = with_duplicates().await;
     let path = format!("{BASE}/passes/consolidate/schedule?memoryRef=m");
     let set = host
@@ -617,7 +617,7 @@ async fn a_schedule_that_is_due_fires_once() {
 }
 
 #[tokio::test]
-async fn jobs_and_schedules_of_another_tenant_are_like_none() {
+async fn jobs_and_schedules_of_another_tenant_are_not_found() {
     let host = with_duplicates().await;
     host.key("b", "key-of-b", &Permission::ALL).await;
     let schedule = format!("{BASE}/passes/distill/schedule?memoryRef=m");
@@ -685,7 +685,7 @@ async fn jobs_and_schedules_of_another_tenant_are_like_none() {
 }
 
 #[tokio::test]
-async fn seams_of_passes_need_the_right_before_they_plant_anything() {
+async fn pass_seams_check_permission_before_writing() {
     let host = TestServer::with_seams().await;
     host.key(
         "a",

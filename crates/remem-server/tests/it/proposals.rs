@@ -190,7 +190,7 @@ async fn a_proposal_is_reviewed_and_applied() {
 }
 
 #[tokio::test]
-async fn a_submission_can_be_repeated() {
+async fn a_submission_is_idempotent_by_key() {
     let host = TestServer::new().await;
     let body = json!({"kind": "prompt-template", "artifact": template("Hello")}).to_string();
     let submit = async |body: &str| {
@@ -228,7 +228,7 @@ async fn a_submission_can_be_repeated() {
 }
 
 #[tokio::test]
-async fn a_proposal_is_turned_down_and_put_away() {
+async fn a_proposal_is_rejected_and_archived() {
     let host = TestServer::new().await;
     let id = submit(&host, template("Hello")).await["id"]
         .as_str()
@@ -270,7 +270,7 @@ async fn a_proposal_is_turned_down_and_put_away() {
 }
 
 #[tokio::test]
-async fn without_the_scope_nothing_is_applied() {
+async fn apply_without_its_scope_is_refused_and_audited() {
     let host = TestServer::new().await;
     let id = submit(&host, template("Hello")).await["id"]
         .as_str()
@@ -316,7 +316,7 @@ async fn without_the_scope_nothing_is_applied() {
 }
 
 #[tokio::test]
-async fn a_proposal_is_the_tenants_own() {
+async fn a_proposal_is_visible_only_to_its_tenant() {
     let host = TestServer::new().await;
     let id = submit(&host, template("Hello")).await["id"]
         .as_str()
@@ -363,7 +363,7 @@ async fn a_proposal_is_the_tenants_own() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said_and_not_repeated() {
+async fn refusals_name_the_problem_and_do_not_echo_input() {
     let host = TestServer::new().await;
     let malformed = submit(&host, json!({"templateId": "CANARY c4n4ry"})).await["id"]
         .as_str()
@@ -431,7 +431,7 @@ async fn what_is_wrong_is_said_and_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_gate_is_asked_for_and_passed() {
+async fn an_approval_gate_opens_after_its_quorum() {
     let host = TestServer::with_approval_gate(2).await;
     host.key("a", "second", &Permission::ALL).await;
     host.key("a", "third", &Permission::ALL).await;
@@ -493,7 +493,7 @@ async fn a_gate_is_asked_for_and_passed() {
 }
 
 #[tokio::test]
-async fn the_host_says_what_it_does_with_proposals() {
+async fn discovery_advertises_proposals_and_roles() {
     let host = TestServer::new().await;
     let document = host.get("/.well-known/openwop").await.json();
     let kinds = [
@@ -520,7 +520,7 @@ async fn the_host_says_what_it_does_with_proposals() {
 }
 
 #[tokio::test]
-async fn with_seams_there_is_always_a_draft_and_it_has_no_effect() {
+async fn with_seams_there_is_always_one_seeded_draft() {
     let host = TestServer::with_seams().await;
     let drafts =
         async || host.get(&format!("{PROPOSALS}?state=draft")).await.json()["proposals"].clone();
@@ -559,7 +559,7 @@ async fn with_seams_there_is_always_a_draft_and_it_has_no_effect() {
 }
 
 #[tokio::test]
-async fn the_paths_of_checks_are_there_only_with_the_seams() {
+async fn proposal_check_paths_exist_only_with_seams() {
     const CHECKED: &str = "/v1/host/sample/proposals";
     let plain = TestServer::new().await;
     let checked = TestServer::with_seams().await;
@@ -597,7 +597,7 @@ async fn the_paths_of_checks_are_there_only_with_the_seams() {
 }
 
 #[tokio::test]
-async fn traces_are_taken() {
+async fn traces_are_accepted_and_validated() {
     let host = TestServer::new().await;
     let trace = host
         .post(

@@ -10,7 +10,7 @@ async fn asked(host: &TestServer, path: &str, version: &str) -> TestResponse {
 }
 
 #[tokio::test]
-async fn another_major_is_refused_under_v1() {
+async fn another_major_version_is_refused_under_v1() {
     let host = TestServer::with_seams().await;
     let paths = [
         "/v1/agents",
@@ -51,7 +51,7 @@ async fn another_major_is_refused_under_v1() {
 }
 
 #[tokio::test]
-async fn discovery_names_what_is_served() {
+async fn discovery_lists_the_protocol_versions_it_serves() {
     let host = TestServer::new().await;
     let document = host.get("/.well-known/openwop").await;
     assert_eq!(
@@ -88,7 +88,7 @@ async fn discovery_names_what_is_served() {
 }
 
 #[tokio::test]
-async fn answers_name_their_version_and_own_paths_have_none() {
+async fn protocol_responses_name_their_version_and_own_paths_do_not() {
     let host = TestServer::new().await;
     let etag = host
         .get("/.well-known/openwop")

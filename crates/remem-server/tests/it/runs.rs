@@ -46,7 +46,7 @@ async fn put(host: &TestServer, memory: &str, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_run_tells_what_it_did_and_wrote() {
+async fn a_run_reports_its_events_and_writes() {
     let host = TestServer::with_seams().await;
     let (id, state) = host
         .run_to_end(
@@ -153,7 +153,7 @@ async fn a_run_tells_what_it_did_and_wrote() {
 }
 
 #[tokio::test]
-async fn a_start_can_be_repeated() {
+async fn starting_a_run_is_idempotent_by_key() {
     let host = TestServer::with_seams().await;
     let start = async |body: Value| {
         host.call(
@@ -186,7 +186,7 @@ async fn a_start_can_be_repeated() {
 }
 
 #[tokio::test]
-async fn nothing_of_what_a_caller_sends_is_in_events() {
+async fn run_events_contain_nothing_the_caller_sent() {
     let host = TestServer::with_seams().await;
     let canary = "canary-9f2c7d11";
     let body = json!({
@@ -214,7 +214,7 @@ async fn nothing_of_what_a_caller_sends_is_in_events() {
 }
 
 #[tokio::test]
-async fn a_run_without_a_node_type_fails_and_says_which() {
+async fn a_run_with_an_unsupported_node_type_fails_and_names_it() {
     let host = TestServer::new().await;
     host.install(
         "w",
@@ -253,7 +253,7 @@ async fn a_run_without_a_node_type_fails_and_says_which() {
 }
 
 #[tokio::test]
-async fn a_run_reads_what_was_there_and_what_it_wrote() {
+async fn a_run_reads_its_snapshot_and_its_own_writes() {
     let host = TestServer::new().await;
     let kept = put(&host, "m", "was there").await;
     let reads = |n: usize| {
@@ -318,7 +318,7 @@ async fn a_run_reads_what_was_there_and_what_it_wrote() {
 
 /// The issue's own figure: 40 runs, 16 writers, nothing changes within a run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn other_writers_never_show_through() {
+async fn concurrent_writes_are_not_visible_within_a_run() {
     let host = std::sync::Arc::new(TestServer::new().await);
     let nodes: Vec<Value> = (0..6)
         .map(|n| {
@@ -377,7 +377,7 @@ async fn other_writers_never_show_through() {
 }
 
 #[tokio::test]
-async fn a_replay_repeats_byte_for_byte_and_does_nothing() {
+async fn a_replay_is_byte_for_byte_identical_and_writes_nothing() {
     let host = TestServer::new().await;
     let first = put(&host, "m", "the first").await;
     let nodes = json!([
@@ -501,7 +501,7 @@ async fn a_replay_repeats_byte_for_byte_and_does_nothing() {
 
 /// A replay counts a node's own writes and reads as the first run did.
 #[tokio::test]
-async fn a_replay_of_a_node_that_writes_and_reads_is_the_same() {
+async fn a_replay_of_nodes_that_write_and_read_is_identical() {
     let host = TestServer::with_seams().await;
     for action in [
         "write-then-read",
@@ -535,7 +535,7 @@ async fn a_replay_of_a_node_that_writes_and_reads_is_the_same() {
 }
 
 #[tokio::test]
-async fn a_replay_whose_record_is_gone_is_refused() {
+async fn a_replay_without_its_record_is_refused() {
     let host = TestServer::new().await;
     host.install(
         "w",
@@ -619,7 +619,7 @@ async fn a_replay_whose_record_is_gone_is_refused() {
 }
 
 #[tokio::test]
-async fn a_branch_goes_on_anew_from_a_point() {
+async fn a_branch_continues_from_an_event_with_new_inputs() {
     let host = TestServer::new().await;
     let writes = |id: &str, from: &str| {
         node(
@@ -736,7 +736,7 @@ async fn a_cancelled_run_ends_once() {
 }
 
 #[tokio::test]
-async fn a_secret_that_a_run_resolves_is_in_nothing_it_leaves() {
+async fn a_secret_resolved_by_a_run_appears_in_none_of_its_outputs() {
     let host = TestServer::with_seams().await;
     let probe = json!({"memoryAction": "redaction-probe", "byokSecretId": "conformance-test-secret", "memoryRef": "m"});
     host.install(
@@ -762,7 +762,7 @@ async fn a_secret_that_a_run_resolves_is_in_nothing_it_leaves() {
 }
 
 #[tokio::test]
-async fn a_run_keeps_the_workspace_it_began_with() {
+async fn a_run_keeps_the_workspace_version_it_started_with() {
     let host = TestServer::new().await;
     let file = "/v1/host/workspace/files/notes.md";
     host.call("key-of-a", "PUT", file, &[], r#"{"content": "one"}"#)
@@ -802,7 +802,7 @@ async fn a_run_keeps_the_workspace_it_began_with() {
 }
 
 #[tokio::test]
-async fn runs_are_their_tenants_own() {
+async fn runs_of_another_tenant_are_not_found() {
     let host = TestServer::with_seams().await;
     host.key("b", "key-of-b", &Permission::ALL).await;
     host.install("mine", json!([{"id": "n", "typeId": "core.noop"}]))
@@ -879,7 +879,7 @@ async fn runs_are_their_tenants_own() {
 }
 
 #[tokio::test]
-async fn a_workflow_that_cannot_be_run_is_refused() {
+async fn an_invalid_workflow_is_refused() {
     let host = TestServer::new().await;
     let put = async |path: &str, body: Value| {
         host.call(
@@ -941,7 +941,7 @@ async fn a_workflow_that_cannot_be_run_is_refused() {
 }
 
 #[tokio::test]
-async fn the_seams_are_there_only_when_asked_for() {
+async fn seams_exist_only_when_enabled() {
     let with = TestServer::with_seams().await;
     let without = TestServer::new().await;
     let seams = [
@@ -1021,7 +1021,7 @@ async fn the_seams_are_there_only_when_asked_for() {
 }
 
 #[tokio::test]
-async fn a_run_resolves_secrets_of_the_vault_and_its_own() {
+async fn a_run_resolves_vault_secrets_and_its_own() {
     let host = TestServer::with_seams().await;
     let shared = "vault-value-of-the-tenant";
     let own = "value-for-this-run-only";
@@ -1114,7 +1114,7 @@ async fn a_run_resolves_secrets_of_the_vault_and_its_own() {
 }
 
 #[tokio::test]
-async fn a_secret_that_comes_while_a_run_goes_on_counts_for_what_it_writes_then() {
+async fn a_secret_set_during_a_run_is_redacted_from_its_later_writes() {
     let host = TestServer::new().await;
     let value = "set-in-the-middle-of-it";
     let write = |n: usize| {
@@ -1159,7 +1159,7 @@ async fn a_secret_that_comes_while_a_run_goes_on_counts_for_what_it_writes_then(
 }
 
 #[tokio::test]
-async fn calling_upon_an_agent_is_a_run() {
+async fn invoking_an_agent_creates_a_run() {
     let host = TestServer::with_seams().await;
     let manifest = json!({
         "agentId": "local.desk.helper", "persona": "Helper", "modelClass": "reasoning", "systemPrompt": "Help.",

@@ -18,7 +18,7 @@ async fn done(host: &TestServer, seam: &str, body: Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_advertised_has_its_seam() {
+async fn each_advertised_capability_has_a_test_seam() {
     let host = TestServer::with_seams().await;
     let plain = TestServer::new().await;
     host.key(
@@ -59,7 +59,7 @@ async fn what_is_advertised_has_its_seam() {
 }
 
 #[tokio::test]
-async fn a_schedule_fires_once_however_many_ticks_were_missed() {
+async fn a_schedule_fires_once_for_any_number_of_missed_ticks() {
     let host = TestServer::with_seams().await;
     for body in [
         json!({"scenario": "single-tick"}),
@@ -75,7 +75,7 @@ async fn a_schedule_fires_once_however_many_ticks_were_missed() {
 }
 
 #[tokio::test]
-async fn only_what_a_key_allows_is_decided_for() {
+async fn authorization_decisions_follow_the_scopes_of_the_principal() {
     let host = TestServer::with_seams().await;
     host.user("ada").await;
     host.key("b", "of-b", &Permission::ALL).await;
@@ -96,7 +96,7 @@ async fn only_what_a_key_allows_is_decided_for() {
 }
 
 #[tokio::test]
-async fn a_gate_is_released_by_those_who_may() {
+async fn a_gate_is_released_only_by_authorized_principals() {
     let host = TestServer::with_seams().await;
     for _ in 0..2 {
         for (scenario, released, kind) in [
@@ -125,7 +125,7 @@ async fn a_gate_is_released_by_those_who_may() {
 }
 
 #[tokio::test]
-async fn the_same_sources_can_be_planted_again_after_others() {
+async fn the_same_sources_can_be_seeded_again_after_others() {
     let host = TestServer::with_seams().await;
     let first = [
         "The orchard was picked on Monday.",
@@ -164,7 +164,7 @@ async fn the_same_sources_can_be_planted_again_after_others() {
 }
 
 #[tokio::test]
-async fn a_canary_that_a_check_plants_is_stored_nowhere() {
+async fn a_canary_secret_planted_by_a_check_is_not_stored() {
     const CANARY: &str = "sk-canary-rfc0062-do-not-leak-qrs456";
     let host = TestServer::with_seams().await;
     let sources = json!([{"content": format!("notes with embedded secret {CANARY}")}]);
@@ -210,7 +210,7 @@ impl Embedder for Alike {
 }
 
 #[tokio::test]
-async fn the_budget_fixture_lands_both_orders_where_a_model_is() {
+async fn the_budget_fixture_yields_both_orders_with_an_embedder() {
     let action = json!({"memoryAction": "list-budgeted", "tokenBudget": 800, "rank": "recency", "memoryRef": "budget"});
     let nodes = json!([{"id": "n", "typeId": "core.identity", "config": action}]);
     let host = TestServer::with_seams_and_embedder(Arc::new(Alike)).await;

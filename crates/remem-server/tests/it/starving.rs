@@ -122,7 +122,7 @@ fn costly(id: &str) -> Vec<(&'static str, String, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn costly_work_of_one_tenant_holds_up_neither_health_nor_other_tenants() {
+async fn expensive_work_of_one_tenant_does_not_delay_health_or_others() {
     let host = Arc::new(TestServer::with_seams().await);
     host.key("b", "key-of-b", &Permission::ALL).await;
     let long = json!({"content": "word ".repeat(2_000)});
@@ -218,7 +218,7 @@ async fn costly_work_of_one_tenant_holds_up_neither_health_nor_other_tenants() {
 }
 
 #[tokio::test]
-async fn a_file_is_named_alike_in_lists_and_answers_whatever_was_registered_since() {
+async fn a_file_etag_is_the_same_in_lists_and_reads_after_redaction() {
     let host = TestServer::new().await;
     let content = json!({"content": "the value is a-value-of-the-vault"}).to_string();
     let path = format!("{FILES}/a");
@@ -243,7 +243,7 @@ async fn a_file_is_named_alike_in_lists_and_answers_whatever_was_registered_sinc
 }
 
 #[tokio::test]
-async fn a_page_is_bounded_in_bytes_and_the_cursor_leads_on() {
+async fn a_page_is_bounded_in_bytes_and_its_cursor_continues() {
     let policy = Policy {
         page_bytes_max: 10_000,
         ..Policy::default()
@@ -293,7 +293,7 @@ async fn a_page_is_bounded_in_bytes_and_the_cursor_leads_on() {
 }
 
 #[tokio::test]
-async fn a_page_of_commitments_is_bounded_in_bytes_and_the_cursor_leads_on() {
+async fn a_page_of_commitments_is_bounded_in_bytes_and_continues() {
     let policy = Policy {
         page_bytes_max: 10_000,
         ..Policy::default()
@@ -322,7 +322,7 @@ async fn a_page_of_commitments_is_bounded_in_bytes_and_the_cursor_leads_on() {
 }
 
 #[tokio::test]
-async fn an_entry_has_so_many_links_and_one_that_it_has_is_no_other() {
+async fn links_of_an_entry_are_limited_and_repeated_ones_are_not_counted() {
     let policy = Policy {
         links_max: 2,
         ..Policy::default()
@@ -344,7 +344,7 @@ async fn an_entry_has_so_many_links_and_one_that_it_has_is_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_nobody_reads_is_closed_and_its_place_is_free() {
+async fn an_unread_stream_is_closed_and_no_longer_counts() {
     let policy = Policy {
         feeds_max: 1,
         write_ms_max: 100,
@@ -392,7 +392,7 @@ async fn a_stream_that_nobody_reads_is_closed_and_its_place_is_free() {
 }
 
 #[tokio::test]
-async fn a_fault_of_one_tenant_degrades_the_host_and_does_not_take_it_out() {
+async fn a_failing_tenant_degrades_readiness_without_failing_it() {
     let host = TestServer::new().await;
     host.key("b", "key-of-b", &Permission::ALL).await;
     let secret = json!({"value": "a-value-of-the-vault"}).to_string();
@@ -423,7 +423,7 @@ async fn a_fault_of_one_tenant_degrades_the_host_and_does_not_take_it_out() {
 }
 
 #[tokio::test]
-async fn passes_that_fail_for_every_tenant_take_the_host_out() {
+async fn readiness_fails_when_passes_fail_for_every_tenant() {
     let host = TestServer::new().await;
     host.key("b", "key-of-b", &Permission::ALL).await;
     let secret = json!({"value": "a-value-of-the-vault"}).to_string();

@@ -131,7 +131,7 @@ fn look(place: &str, value: &Value, bare: &mut Vec<String>, marked: &mut usize) 
 }
 
 #[tokio::test]
-async fn no_tool_shows_untrusted_text_without_its_mark() {
+async fn no_tool_returns_untrusted_text_unmarked() {
     let (host, id) = prepared().await;
     let listed = rpc(&host, "tools/list", json!({})).await;
     let mut tools: Vec<String> = listed["tools"]

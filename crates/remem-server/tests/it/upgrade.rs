@@ -71,7 +71,7 @@ async fn read_all(host: &TestServer) -> usize {
 }
 
 #[tokio::test]
-async fn a_host_of_0_1_0_is_served() {
+async fn data_written_by_0_1_0_can_be_served() {
     let place = tempfile::tempdir().unwrap();
     let storage = if is_postgres() {
         kept::database("0.1.0").await

@@ -127,7 +127,7 @@ async fn rescan(host: &TestServer, mode: PassMode) -> PassReport {
 }
 
 #[tokio::test]
-async fn what_is_set_is_redacted_in_its_old_and_new_values() {
+async fn current_and_earlier_values_of_a_secret_are_redacted() {
     let host = TestServer::new().await;
     assert_eq!(put(&host, OLD).await, OLD, "not known yet");
     let made = set(&host, "db-password", OLD).await;
@@ -203,7 +203,7 @@ async fn what_is_set_is_redacted_in_its_old_and_new_values() {
 }
 
 #[tokio::test]
-async fn nothing_gives_a_value_back() {
+async fn no_response_reveals_a_secret_value() {
     let host = TestServer::new().await;
     let mut answers = vec![
         set(&host, "one", OLD).await,
@@ -276,7 +276,7 @@ async fn a_vault_is_bounded_in_bytes() {
 }
 
 #[tokio::test]
-async fn names_are_listed_in_pages() {
+async fn secret_names_are_listed_in_pages() {
     let host = TestServer::with_policy(
         Policy {
             secrets_max: 7,
@@ -341,7 +341,7 @@ async fn names_are_listed_in_pages() {
 }
 
 #[tokio::test]
-async fn tenants_and_users_have_their_own() {
+async fn secrets_are_isolated_by_tenant_and_user() {
     let host = TestServer::new().await;
     host.key("b", "key-of-b", &Permission::ALL).await;
     host.key(
@@ -519,7 +519,7 @@ async fn bad_names_and_values_are_refused_without_an_echo() {
 }
 
 #[tokio::test]
-async fn a_late_value_leaves_what_was_stored() {
+async fn a_late_secret_is_removed_from_stored_data() {
     let policy = Policy {
         rescan_batch_max: 3,
         file_versions_max: 5,
@@ -672,7 +672,7 @@ async fn a_late_value_leaves_what_was_stored() {
 }
 
 #[tokio::test]
-async fn a_write_that_was_overtaken_is_found_by_a_second_walk() {
+async fn a_write_under_old_rules_is_found_by_a_second_rescan_walk() {
     let host = TestServer::new().await;
     let late = TestServer::on(
         host.env.clone(),
@@ -712,7 +712,7 @@ async fn a_write_that_was_overtaken_is_found_by_a_second_walk() {
 }
 
 #[tokio::test]
-async fn a_pass_goes_on_where_another_process_stopped() {
+async fn a_rescan_continues_where_another_process_stopped() {
     // A page of one, so that the bound of an activation is reached.
     let policy = || Policy {
         rescan_batch_max: 1,
@@ -757,7 +757,7 @@ async fn a_pass_goes_on_where_another_process_stopped() {
 }
 
 #[tokio::test]
-async fn a_text_that_outgrows_its_limit_is_redacted_all_the_same() {
+async fn a_text_that_outgrows_its_limit_is_still_redacted() {
     let host = TestServer::new().await;
     let content = "hunter2! ".repeat(7_000);
     let body = json!({"content": content, "tags": ["hunter2! ".repeat(28)], "metadata": {"a": "hunter2! ".repeat(1_800)}});
@@ -842,7 +842,7 @@ async fn assert_locked(host: &TestServer) {
 }
 
 #[tokio::test]
-async fn another_key_stops_writes_and_lets_nothing_through() {
+async fn a_wrong_vault_key_locks_reads_and_writes_of_the_tenant() {
     let host = TestServer::new().await;
     put(&host, OLD).await;
     set(&host, "x", OLD).await;
@@ -897,7 +897,7 @@ async fn another_key_stops_writes_and_lets_nothing_through() {
 }
 
 #[tokio::test]
-async fn a_secret_that_was_moved_by_hand_does_not_open() {
+async fn a_secret_record_moved_to_another_name_does_not_decrypt() {
     let host = TestServer::new().await;
     set(&host, "x", OLD).await;
     let record = host

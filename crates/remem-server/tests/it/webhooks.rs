@@ -44,7 +44,7 @@ async fn a_registration_for_another_tenant_is_refused() {
 }
 
 #[tokio::test]
-async fn the_secret_is_shown_once() {
+async fn the_webhook_secret_is_returned_only_once() {
     let host = TestServer::new().await;
     let body = json!({"url": "https://example.com/hook", "events": ["run.completed", "run.completed", "approval.requested"],
         "tags": ["prod"], "tenantId": "a"});
@@ -171,7 +171,7 @@ async fn tenants_do_not_reach_each_others_webhooks() {
 }
 
 #[tokio::test]
-async fn a_repeated_registration_is_the_same_webhook() {
+async fn a_repeated_registration_returns_the_same_webhook() {
     let host = TestServer::with_policy(
         Policy {
             webhooks_max: 2,
@@ -231,7 +231,7 @@ async fn a_repeated_registration_is_the_same_webhook() {
 }
 
 #[tokio::test]
-async fn registered_secrets_show_in_no_answer() {
+async fn registered_secrets_are_redacted_from_webhook_responses() {
     let host = TestServer::with_policy(
         Policy {
             webhooks_private: true,

@@ -34,7 +34,7 @@ async fn contents(host: &TestServer, memory: &str, query: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_is_beside_an_entry_is_shown_where_it_is_asked_for() {
+async fn facets_and_metadata_are_returned_only_when_requested() {
     let host = TestServer::new().await;
     let body = json!({"content": "The gate is green.", "tier": "session", "typology": "semantic", "slot": "gate", "world": "gates",
         "validFrom": NOON.0, "source": "tool", "metadata": {"a": 1}});
@@ -120,7 +120,7 @@ async fn what_is_beside_an_entry_is_shown_where_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn lists_and_searches_are_narrowed() {
+async fn lists_and_searches_can_be_filtered() {
     let host = TestServer::new().await;
     kept(
         &host,
@@ -190,7 +190,7 @@ async fn lists_and_searches_are_narrowed() {
 }
 
 #[tokio::test]
-async fn an_answer_takes_the_place_of_another_and_the_past_stays_known() {
+async fn a_newer_answer_replaces_the_old_one_and_history_is_kept() {
     let host = TestServer::new().await;
     let first = NOON.rfc3339();
     let later = NOON.plus_ms(2 * DAY);
@@ -252,7 +252,7 @@ async fn an_answer_takes_the_place_of_another_and_the_past_stays_known() {
 }
 
 #[tokio::test]
-async fn a_rule_is_not_restated() {
+async fn a_statement_that_restates_a_rule_is_refused() {
     let host = TestServer::new().await;
     let rule = "A change is accepted only when its test coverage is at least eighty per cent and two reviewers have signed it.";
     let world = format!("{BASE}/worlds/gates");
@@ -324,7 +324,7 @@ async fn a_rule_is_not_restated() {
 }
 
 #[tokio::test]
-async fn a_thread_and_a_session_end_and_what_an_action_rests_on_stays() {
+async fn linked_entries_are_retained_after_threads_and_sessions_close() {
     let host = TestServer::new().await;
     for thread in ["t0", "t1", "t2", "t3"] {
         for tool in ["fetch_report", "open_gate"] {
@@ -403,7 +403,7 @@ async fn a_thread_and_a_session_end_and_what_an_action_rests_on_stays() {
 }
 
 #[tokio::test]
-async fn what_was_read_somewhere_is_forgotten_by_its_place() {
+async fn forgetting_a_source_url_erases_its_entries() {
     let host = TestServer::new().await;
     let place = format!("https://example.com/{}", "p".repeat(229));
     assert_eq!(place.chars().count(), 249);
@@ -426,7 +426,7 @@ async fn what_was_read_somewhere_is_forgotten_by_its_place() {
 }
 
 #[tokio::test]
-async fn a_workshop_is_no_mirror_and_says_so() {
+async fn a_workshop_refuses_stack_traces_and_reports_its_profile() {
     let host = TestServer::new().await;
     let trace = "Traceback (most recent call last):\n  File \"/srv/app/main.py\", line 10, in <module>\n    run()\n  File \"/srv/app/run.py\", \
                  line 22, in run\n    raise ValueError(\"bad\")\nValueError: bad";
@@ -461,7 +461,7 @@ async fn a_workshop_is_no_mirror_and_says_so() {
 }
 
 #[tokio::test]
-async fn an_import_keeps_what_is_for_good() {
+async fn an_import_keeps_typology_source_and_validity() {
     let host = TestServer::new().await;
     let line = json!({"id": "i1", "content": "x", "typology": "procedural", "source": "operator"});
     let fact = json!({"id": "i2", "content": "y", "world": "w", "validFrom": "2023-01-01T00:00:00Z", "validTo": "2090-01-01T00:00:00Z"});
@@ -490,7 +490,7 @@ async fn an_import_keeps_what_is_for_good() {
 
 /// A tool's answer is read by a model: untrusted text arrives with a mark on every line.
 #[tokio::test]
-async fn tools_mark_what_nobody_vouches_for() {
+async fn tools_mark_untrusted_text_on_every_line() {
     let host = TestServer::new().await;
     let tool = async |name: &str, arguments: Value| {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}});

@@ -22,7 +22,7 @@ async fn put(host: &TestServer, path: &str, content: &str, if_match: Option<&str
 }
 
 #[tokio::test]
-async fn a_file_has_versions_that_begin_anew_after_a_delete() {
+async fn file_versions_restart_after_a_delete() {
     let host = TestServer::new().await;
     for round in 0..2 {
         let first = put(&host, "behavior%2FCRUD.md", "one", None).await;
@@ -120,7 +120,7 @@ async fn a_file_has_versions_that_begin_anew_after_a_delete() {
 }
 
 #[tokio::test]
-async fn a_condition_holds_or_tells_the_version_that_is_there() {
+async fn a_failed_condition_reports_the_current_version() {
     let host = TestServer::new().await;
     let missing = put(&host, "a.md", "x", Some("\"1-0123456789abcdef\"")).await;
     assert_eq!(
@@ -168,7 +168,7 @@ async fn a_condition_holds_or_tells_the_version_that_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_two_writers_with_one_condition_one_is_first() {
+async fn of_two_conditional_writers_exactly_one_succeeds() {
     let host = TestServer::new().await;
     put(&host, "a.md", "one", None).await;
     for _ in 0..20 {
@@ -201,7 +201,7 @@ async fn of_two_writers_with_one_condition_one_is_first() {
 }
 
 #[tokio::test]
-async fn files_are_bounded_and_stay_inside() {
+async fn files_are_limited_and_unsafe_paths_refused() {
     let policy = Policy {
         file_bytes_max: 10,
         files_max: 3,
@@ -285,7 +285,7 @@ async fn files_are_bounded_and_stay_inside() {
 }
 
 #[tokio::test]
-async fn secrets_do_not_reach_files_and_tenants_do_not_reach_each_other() {
+async fn files_are_redacted_and_isolated_by_tenant() {
     let host = TestServer::with_policy(Policy::default(), vec![("db", "hunter2-hunter2")]).await;
     let file = put(&host, "a.md", "the password is hunter2-hunter2", None)
         .await
@@ -356,7 +356,7 @@ async fn secrets_do_not_reach_files_and_tenants_do_not_reach_each_other() {
 }
 
 #[tokio::test]
-async fn a_repeated_request_is_answered_like_the_first_time() {
+async fn a_repeated_request_returns_the_first_response() {
     let host = TestServer::new().await;
     let call = async |method: &str, key: &str, etag: &str, content: &str| {
         let headers = [("idempotency-key", key), ("if-match", etag)];
@@ -413,7 +413,7 @@ async fn a_repeated_request_is_answered_like_the_first_time() {
 
 /// Every user can read the index of archives, so its text must be the host's own words.
 #[tokio::test]
-async fn callers_do_not_write_the_index_of_archives() {
+async fn callers_cannot_write_the_archive_index() {
     let host = TestServer::new().await;
     let refused = [
         ("PUT", "MEMORY-INDEX.json"),

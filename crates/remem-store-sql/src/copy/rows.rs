@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_rows_does_not_count_and_every_field_does() {
+    fn the_copy_digest_covers_every_field_but_not_row_order() {
         let base = digest(&[event(1, None, "a"), event(2, None, "b")]);
         assert_eq!(base, digest(&[event(2, None, "b"), event(1, None, "a")]));
         for other in [

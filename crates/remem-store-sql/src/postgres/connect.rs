@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_that_the_driver_does_not_know_are_taken_out() {
+    fn url_parameters_unknown_to_the_driver_are_removed() {
         let (url, verify, ca) = split_parameters(
             "postgres://u@h/d?sslmode=verify-full&application_name=x&sslrootcert=%2Fca.pem",
         );
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_url_is_not_echoed() {
+    fn an_invalid_url_is_rejected_without_echoing_it() {
         for url in [
             "postgres://u:hunter2secret@h:notaport/d",
             "nonsense hunter2secret",

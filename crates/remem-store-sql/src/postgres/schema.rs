@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn every_step_has_a_twin_of_the_same_number_and_name() {
+    fn sqlite_and_postgres_migrations_match_in_number_and_name() {
         for (embedded, postgres, (_, steps)) in [
             ("sqlite-host", "postgres-host", &SERIES[0]),
             ("sqlite", "postgres", &SERIES[1]),

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_account_is_bounded_and_forgotten_when_nobody_waits_on_it() {
+    fn waiters_per_account_are_bounded_and_released() {
         let waiters = Waiters::new(1);
         let tenant = |name| Some(Account::Tenant(TenantId::parse(name).unwrap()));
         let first = waiters.admit(tenant("a")).unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_share_is_half_of_the_pool_and_forgotten_when_nobody_uses_it() {
+    async fn a_pool_share_is_half_of_the_pool_and_released() {
         for (connections, each) in [(1, 1), (2, 1), (3, 1), (16, 8)] {
             assert_eq!(PoolShares::of_pool(connections).per_account_max, each);
         }

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_beside_an_entry_is_next_to_it_in_an_index() {
+    fn neighbours_are_read_from_the_list_index() {
         let db = in_memory(&TENANT_MIGRATIONS).unwrap();
         let scope = Scope::new(
             TenantId::parse("t").unwrap(),

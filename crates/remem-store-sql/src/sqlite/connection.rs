@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_newer_schema_is_refused_and_left_alone() {
+    fn a_newer_schema_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
         let db = writer(&path, &TENANT_MIGRATIONS).unwrap();
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_cannot_read_what_is_under_review() {
+    fn a_reader_cannot_read_bodies_under_review() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
         let writer = writer(&path, &TENANT_MIGRATIONS).unwrap();
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_is_parsed_once_whatever_is_bound() {
+    fn a_statement_is_never_reprepared_for_other_bindings() {
         let db = in_memory(&TENANT_MIGRATIONS).unwrap();
         // An index of `entry` holds only the persistent ones: without the guarantee a plan would
         // depend on the tier that is bound here.
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bundled_version_is_new_enough() {
+    fn the_bundled_sqlite_version_is_supported() {
         check_version().unwrap();
     }
 }

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_acts_afterwards() {
+    fn as_actor_restores_the_previous_actor_even_on_panic() {
         let ada = Actor::User(PrincipalId::parse("ada").unwrap());
         as_actor(&ada, || {
             assert_eq!(user().as_deref(), Some("ada"));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_taken_apart_once_for_all_rules_of_a_world() {
+    fn trigrams_of_a_text_are_computed_once_per_statement() {
         let db = Connection::open_in_memory().unwrap();
         register(&db).unwrap();
         db.execute_batch("CREATE TABLE rule (trigrams BLOB)")

@@ -377,7 +377,7 @@ mod tests {
     /// Each part of a snapshot is read in the order of its index; only the removed entries, which
     /// are few, are sorted.
     #[test]
-    fn a_snapshot_is_listed_by_two_indexes() {
+    fn a_snapshot_list_uses_two_indexes() {
         let scope = Scope::new(
             TenantId::parse("t").expect("a name"),
             MemoryRef::parse("m").expect("a name"),
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_of_a_run_is_read_by_its_index() {
+    fn run_events_are_read_through_their_index() {
         let plan = plan(&run_events_sql(), params!["t", "run_1", 0, 100]);
         assert!(
             plan.len() == 1

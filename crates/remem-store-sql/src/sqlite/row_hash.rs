@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_is_added_rewrites_no_row_and_is_checked_from_then_on() {
+    fn adding_a_column_keeps_old_hashes_and_covers_new_writes() {
         let db = Connection::open_in_memory().unwrap();
         register(&db).unwrap();
         let old = "CREATE TABLE hash_fill (name TEXT PRIMARY KEY);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_a_hash_get_one_of_the_newest_format() {
+    fn backfill_writes_hashes_of_the_newest_format() {
         let db = Connection::open_in_memory().unwrap();
         register(&db).unwrap();
         let rows = "CREATE TABLE hash_fill (name TEXT PRIMARY KEY);

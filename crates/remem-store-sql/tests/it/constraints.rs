@@ -397,7 +397,7 @@ fn accepted_statements(postgres: bool) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn postgres_refuses_by_itself() {
+async fn postgres_constraints_reject_invalid_statements() {
     let database = TestDatabase::fresh().await;
     populate(&database.open().await).await;
     let admin = database.admin().await;
@@ -417,7 +417,7 @@ async fn postgres_refuses_by_itself() {
 }
 
 #[tokio::test]
-async fn sqlite_refuses_by_itself() {
+async fn sqlite_constraints_reject_invalid_statements() {
     let (folder, _store) = file().await;
     let db = as_user(&folder.path().join("tenants/a.db"), Some("*"));
     let undone = |sql: &str| {
@@ -444,7 +444,7 @@ async fn sqlite_refuses_by_itself() {
 
 /// The half of row-level security that concerns writing.
 #[tokio::test]
-async fn sqlite_lets_nobody_write_anothers_rows() {
+async fn sqlite_users_cannot_write_rows_of_other_owners() {
     let (folder, _store) = file().await;
     let path = folder.path().join("tenants/a.db");
     let own = "SELECT scope_id FROM scope WHERE memory_ref = '~ada/m'";
@@ -507,7 +507,7 @@ async fn sqlite_lets_nobody_write_anothers_rows() {
 }
 
 #[tokio::test]
-async fn a_connection_without_the_hosts_functions_writes_no_entry() {
+async fn a_connection_without_the_host_functions_cannot_write() {
     let (folder, _store) = file().await;
     let db = Connection::open(folder.path().join("tenants/a.db")).unwrap();
     let new = new_entry(false, "persistent", "procedural", &[]).replace("remem.", "");
@@ -676,13 +676,13 @@ async fn others_see_nothing(store: &dyn Store) {
 }
 
 #[tokio::test]
-async fn inv_14_through_every_read_sqlite() {
+async fn inv_14_no_read_exposes_private_entries_to_others_sqlite() {
     let (_folder, store) = file().await;
     others_see_nothing(&store).await;
 }
 
 #[tokio::test]
-async fn inv_14_through_every_read_postgres() {
+async fn inv_14_no_read_exposes_private_entries_to_others_postgres() {
     let store = TestDatabase::fresh().await.open().await;
     populate(&store).await;
     others_see_nothing(&store).await;
@@ -690,7 +690,7 @@ async fn inv_14_through_every_read_postgres() {
 
 /// Episodes and procedures are not compared with rules: the rules are not even read.
 #[tokio::test]
-async fn inv_36_only_statements_of_a_world_consult_the_rules_sqlite() {
+async fn inv_36_only_semantic_entries_of_a_world_consult_rules_sqlite() {
     let (folder, _store) = file().await;
     let db = Connection::open(folder.path().join("tenants/a.db")).unwrap();
     let calls = Arc::new(Mutex::new(0));
@@ -725,7 +725,7 @@ async fn inv_36_only_statements_of_a_world_consult_the_rules_sqlite() {
 }
 
 #[tokio::test]
-async fn inv_36_only_statements_of_a_world_consult_the_rules_postgres() {
+async fn inv_36_only_semantic_entries_of_a_world_consult_rules_postgres() {
     let database = TestDatabase::fresh().await;
     populate(&database.open().await).await;
     let admin = database.admin().await;

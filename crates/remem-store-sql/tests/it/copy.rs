@@ -844,7 +844,7 @@ fn assert_verified(reports: &[TenantReport]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn there_and_back_and_on() {
+async fn a_host_copies_between_stores_and_back_without_loss() {
     let mut world = HostHistory::new();
     let a = CopyHost::folder();
     let b = CopyHost::database().await;
@@ -903,7 +903,7 @@ async fn there_and_back_and_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn between_folders_even_scores_stay() {
+async fn a_copy_between_folders_preserves_search_scores() {
     let mut world = HostHistory::new();
     let a = CopyHost::folder();
     let b = CopyHost::new_folder();
@@ -914,7 +914,7 @@ async fn between_folders_even_scores_stay() {
 
 /// A page is bounded by its bytes, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_texts_make_small_pages() {
+async fn copy_pages_are_bounded_by_bytes() {
     let a = CopyHost::folder();
     let b = CopyHost::database().await;
     let c = CopyHost::new_folder();
@@ -1380,12 +1380,12 @@ async fn copy_with_lineage(from: CopyHost, to: CopyHost) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kin_is_copied_into_a_database() {
+async fn lineage_is_copied_into_a_database() {
     copy_with_lineage(CopyHost::folder(), CopyHost::database().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kin_is_copied_into_files() {
+async fn lineage_is_copied_into_files() {
     let seed = CopyHost::folder();
     let middle = CopyHost::database().await;
     seed.open().await;
@@ -1429,12 +1429,12 @@ async fn copy_with_interruptions(from: CopyHost, to: CopyHost) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_copy_into_a_database_goes_on() {
+async fn an_interrupted_copy_into_a_database_resumes() {
     copy_with_interruptions(CopyHost::folder(), CopyHost::database().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_copy_into_files_goes_on() {
+async fn an_interrupted_copy_into_files_resumes() {
     let seed = CopyHost::folder();
     let middle = CopyHost::database().await;
     seed.open().await;
@@ -1463,7 +1463,7 @@ async fn stopped(from: &CopyHost, to: &CopyHost, at: impl Fn(&TenantId) -> bool 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_half_copied_tenant_is_not_served_and_cannot_be_written_to() {
+async fn a_partially_copied_tenant_is_not_served_or_writable() {
     for to in [CopyHost::new_folder(), CopyHost::database().await] {
         let mut world = HostHistory::new();
         let from = CopyHost::folder();
@@ -1496,7 +1496,7 @@ async fn a_half_copied_tenant_is_not_served_and_cannot_be_written_to() {
 /// A copy of a host that is being written to is one commit of each tenant, and reports that there
 /// are later ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_source_that_moves_is_copied_at_one_instant() {
+async fn a_source_under_writes_is_copied_at_one_commit_per_tenant() {
     let mut world = HostHistory::new();
     let from = CopyHost::folder();
     let to = CopyHost::database().await;
@@ -1539,7 +1539,7 @@ async fn a_source_that_moves_is_copied_at_one_instant() {
 
 /// Idempotency records that the source has deleted since are deleted at the target.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forgotten_records_do_not_come_between() {
+async fn scrubbed_idempotency_records_do_not_break_a_repeated_copy() {
     let mut world = HostHistory::new();
     let a = CopyHost::folder();
     let b = CopyHost::database().await;
@@ -1575,7 +1575,7 @@ async fn refusal(from: CopyLocation, to: CopyLocation) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn places_that_do_not_fit_are_refused() {
+async fn invalid_source_and_target_locations_are_rejected() {
     let mut world = HostHistory::new();
     let a = CopyHost::folder();
     let b = CopyHost::database().await;
@@ -1640,7 +1640,7 @@ async fn places_that_do_not_fit_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_history_is_refused() {
+async fn a_target_with_a_diverged_history_is_rejected() {
     for to in [CopyHost::new_folder(), CopyHost::database().await] {
         let mut world = HostHistory::new();
         let from = CopyHost::folder();
@@ -1682,7 +1682,7 @@ async fn another_history_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_secret_is_refused() {
+async fn missing_or_mismatched_host_secrets_are_rejected() {
     let mut world = HostHistory::new();
     let a = CopyHost::folder();
     world.fill(&a, 5).await;
@@ -1765,7 +1765,7 @@ async fn another_secret_is_refused() {
 
 /// An entry that the log reports and that cannot be read must not be left out silently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_that_are_lost_are_told() {
+async fn a_source_with_lost_rows_is_rejected() {
     let mut world = HostHistory::new();
     let a = CopyHost::folder();
     let b = CopyHost::database().await;
@@ -1788,7 +1788,7 @@ async fn rows_that_are_lost_are_told() {
 
 /// Damage at the target is reported with the tenant's name, and the tenant gets no keys there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_difference_is_reported() {
+async fn damage_at_the_target_is_reported() {
     for (sql, what) in [
         (
             "UPDATE remem.entry SET written_by = 'somebody' WHERE ctid IN (SELECT ctid FROM remem.entry WHERE tenant_id = 'acme' LIMIT 1)",

@@ -1062,7 +1062,7 @@ async fn run(seed: u64, postgres: &PostgresStore) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_stores_answer_alike() {
+async fn both_stores_give_equal_results_for_random_operations() {
     let postgres = TestDatabase::fresh().await.open().await;
     if let Some(seed) = given_seed() {
         return run(seed, &postgres).await;

@@ -92,7 +92,7 @@ const SIGNED: &str =
 const ABOUT: &str = "SELECT count(*) FROM entry_subject";
 
 #[tokio::test]
-async fn sqlite_keeps_nothing_of_a_text_that_is_gone() {
+async fn sqlite_signatures_are_erased_with_the_text() {
     let folder = tempfile::tempdir().unwrap();
     let s = scope("a", "m");
     lose_texts(
@@ -117,7 +117,7 @@ async fn sqlite_keeps_nothing_of_a_text_that_is_gone() {
 }
 
 #[tokio::test]
-async fn postgres_keeps_nothing_of_a_text_that_is_gone() {
+async fn postgres_signatures_are_erased_with_the_text() {
     let database = TestDatabase::fresh().await;
     let s = scope("a", "m");
     lose_texts(&database.open().await, &s).await;
@@ -190,7 +190,7 @@ fn as_before(today: &std::path::Path, before: &std::path::Path) {
 }
 
 #[tokio::test]
-async fn a_file_of_the_schema_before_keeps_what_it_holds() {
+async fn sqlite_migration_preserves_entries_snapshots_and_index() {
     let folder = tempfile::tempdir().unwrap();
     let old = tempfile::tempdir().unwrap();
     let s = scope("a", "m");
@@ -371,7 +371,7 @@ const WITHOUT_WORKSHOP: &str = "DROP VIEW remem.retention; DROP TABLE remem.rule
 
 /// The migration counts memories that the policies hide from the role that runs it.
 #[tokio::test]
-async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
+async fn postgres_migration_preserves_memory_counts() {
     let database = TestDatabase::fresh().await;
     let s = scope("a", "m");
     let t = scope("a", "n");
@@ -467,7 +467,7 @@ const OLD_KEYS: &str = "INSERT INTO tenant (tenant_id, created_at, shapes) VALUE
        ('a', 'key_2', '', HASH2, 'memory:write', 2);";
 
 #[tokio::test]
-async fn sqlite_keys_of_before_are_each_their_own_principal() {
+async fn sqlite_migrated_keys_are_their_own_principals() {
     let folder = tempfile::tempdir().unwrap();
     let db = Connection::open(folder.path().join("host.db")).unwrap();
     db.execute_batch(include_str!(
@@ -501,7 +501,7 @@ async fn sqlite_keys_of_before_are_each_their_own_principal() {
 }
 
 #[tokio::test]
-async fn postgres_keys_of_before_are_each_their_own_principal() {
+async fn postgres_migrated_keys_are_their_own_principals() {
     let database = TestDatabase::fresh().await;
     let admin = database.admin().await;
     let old = "ALTER TABLE remem.api_key DROP COLUMN principal, DROP COLUMN trust;

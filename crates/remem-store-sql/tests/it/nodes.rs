@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 /// Without the lock one of two commits at a time would violate a key, and its caller would get an
 /// error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_commit_fails_because_of_one_on_another_node() {
+async fn concurrent_commits_on_two_nodes_all_succeed() {
     let database = TestDatabase::fresh().await;
     let mut writers = JoinSet::new();
     for node in 0..2 {
@@ -47,7 +47,7 @@ async fn no_commit_fails_because_of_one_on_another_node() {
 
 /// Another node holds the clock: the commit waits, and counts from what that node left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_counts_from_the_one_that_it_waited_for() {
+async fn a_waiting_commit_takes_the_revision_after_the_other() {
     let database = TestDatabase::fresh().await;
     let store = Arc::new(database.open().await);
     let scope = scope("a", "m");

@@ -651,7 +651,7 @@ fn late() -> ReadAt {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_search_reads_the_postings_of_its_words_and_the_entries_that_it_shows() {
+async fn a_word_search_reads_only_its_postings_and_result_entries() {
     let (store, log, app) = watched().await;
     let s = scope("t1", "big");
     // A word of a few entries, one of every entry, and both.
@@ -707,7 +707,7 @@ async fn a_search_reads_the_postings_of_its_words_and_the_entries_that_it_shows(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn which_of_hundreds_of_words_are_held_is_read_from_one_posting_each() {
+async fn known_words_are_checked_with_one_posting_each() {
     let (store, log, app) = watched().await;
     let s = scope("t1", "big");
     let probe = Probe::words(vec!["falcom".into(), "quaga".into()]);
@@ -752,7 +752,7 @@ fn direction() -> Option<(ModelId, Embedding)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_search_by_meaning_compares_the_vectors_of_its_memory() {
+async fn a_vector_search_reads_only_the_vectors_of_its_memory() {
     let (store, log, app) = watched().await;
     let s = scope("t1", "big");
     let probe = Probe {
@@ -812,7 +812,7 @@ fn transactions(log: &StatementLog) -> Vec<(String, SentStatement)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_a_large_memory_it_goes_along_the_index_of_each_kind_of_entry() {
+async fn a_vector_search_in_a_large_memory_uses_per_kind_indexes() {
     let database = loaded().await;
     let (store, log, app) = watch_with(
         database,
@@ -874,7 +874,7 @@ async fn in_a_large_memory_it_goes_along_the_index_of_each_kind_of_entry() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_of_the_wanted_kind_is_not_compared() {
+async fn vectors_of_other_tiers_are_not_read() {
     let database = loaded().await;
     let (store, log, app) = watch_with(
         database,
@@ -912,7 +912,7 @@ async fn what_is_not_of_the_wanted_kind_is_not_compared() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_filter_leaves_of_a_large_memory_is_read_by_that_filter() {
+async fn a_selective_filter_is_read_through_its_own_index() {
     let database = loaded().await;
     let s = scope("t3", "big");
     let probe = Probe {
@@ -987,7 +987,7 @@ async fn what_a_filter_leaves_of_a_large_memory_is_read_by_that_filter() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_get_reads_one_entry_and_a_page_of_events_that_page() {
+async fn a_get_and_an_event_page_read_only_their_rows() {
     let (store, log, app) = watched().await;
     let s = scope("t1", "big");
     assert!(
@@ -1030,7 +1030,7 @@ async fn a_get_reads_one_entry_and_a_page_of_events_that_page() {
 
 /// The cost of a search must not grow with the size of a memory, only with its results.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_stands_around_entries_is_found_by_their_names_and_along_the_list() {
+async fn neighbours_are_found_through_the_id_and_list_indexes() {
     let (store, log, app) = watched().await;
     let s = scope("t1", "big");
     let names = ["e00008", "e01234", "e02345"].map(id);
@@ -1072,7 +1072,7 @@ async fn what_stands_around_entries_is_found_by_their_names_and_along_the_list()
 
 /// In the index's own order: rows that are not shown are not read, let alone sorted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_of_a_list_reads_that_page() {
+async fn a_list_page_reads_only_its_rows() {
     let (store, log, app) = watched().await;
     let s = scope("t1", "big");
     let after = Some(ListPosition {
@@ -1182,7 +1182,7 @@ async fn related(database: &TestDatabase, store: &PostgresStore) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_binds_entries_together_is_read_by_indexes() {
+async fn signatures_and_lineage_are_read_through_indexes() {
     let database = TestDatabase::fresh().await;
     related(&database, &database.open().await).await;
     let (store, log, app) = watch(&database).await;
@@ -1324,7 +1324,7 @@ async fn what_binds_entries_together_is_read_by_indexes() {
 /// The cost of a deletion for the entries that were replaced by the deleted one, and the entries
 /// that the purge finds afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn letting_go_reads_those_that_are_let_go() {
+async fn deletion_and_purge_read_only_the_affected_entries() {
     let database = TestDatabase::fresh().await;
     related(&database, &database.open().await).await;
     let links = "INSERT INTO remem.action_link (tenant_id, scope_id, row_id, action, reference, linked_at)
@@ -1447,7 +1447,7 @@ fn reads_little(plan: &[PlanNode]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_run_reads_costs_a_page_and_what_changed_since() {
+async fn snapshot_reads_cost_a_page_plus_the_changes_since() {
     let database = TestDatabase::fresh().await;
     let revision = with_a_run(&database, &database.open().await).await;
     let (store, log, app) = watch(&database).await;
@@ -1512,7 +1512,7 @@ async fn what_a_run_reads_costs_a_page_and_what_changed_since() {
 
 /// The reason why words have a table of their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn under_a_policy_the_index_that_postgresql_has_for_texts_is_not_used() {
+async fn row_level_security_disables_the_full_text_index() {
     let database = loaded().await;
     let admin = database.admin().await;
     let app = database.app().await;

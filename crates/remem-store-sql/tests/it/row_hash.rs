@@ -164,7 +164,7 @@ fn change_a_value(folder: &Path, random: &mut SeededRandom) -> Option<String> {
 }
 
 #[tokio::test]
-async fn sqlite_tells_of_every_changed_value() {
+async fn sqlite_detects_every_changed_value() {
     let folder = folder().await;
     checked(folder.path()).await.unwrap();
     let mut random = SeededRandom::fresh();
@@ -184,7 +184,7 @@ async fn sqlite_tells_of_every_changed_value() {
 }
 
 #[tokio::test]
-async fn sqlite_tells_of_every_changed_column() {
+async fn sqlite_detects_every_changed_column() {
     let folder = folder().await;
     let mut missed = Vec::new();
     for file in [HOST, TENANT] {
@@ -218,7 +218,7 @@ async fn sqlite_tells_of_every_changed_column() {
 }
 
 #[tokio::test]
-async fn sqlite_tells_of_every_bit_of_a_page_that_changes_a_value() {
+async fn sqlite_detects_every_bit_flip_that_changes_a_value() {
     let folder = folder().await;
     let mut random = SeededRandom::fresh();
     let mut missed = Vec::new();
@@ -249,7 +249,7 @@ async fn sqlite_tells_of_every_bit_of_a_page_that_changes_a_value() {
 }
 
 #[tokio::test]
-async fn sqlite_tells_of_a_trigger_that_is_gone() {
+async fn sqlite_detects_a_missing_trigger() {
     let folder = folder().await;
     raw(&folder.path().join(TENANT))
         .execute_batch("DROP TRIGGER z_entry_hash_change")
@@ -263,7 +263,7 @@ async fn sqlite_tells_of_a_trigger_that_is_gone() {
 
 /// The chain covers an event's position in its run, and an event outside of runs has none.
 #[tokio::test]
-async fn sqlite_tells_of_half_a_run() {
+async fn sqlite_detects_a_partial_run_position_in_an_event() {
     for column in ["run_seq", "recorded_at"] {
         let folder = folder().await;
         let sql = format!("UPDATE event SET {column} = 0 WHERE seq = 1 AND {column} IS NULL");
@@ -279,7 +279,7 @@ async fn sqlite_tells_of_half_a_run() {
 
 /// At the target every row gets a new hash, so damage must not be copied unnoticed.
 #[tokio::test]
-async fn a_copy_refuses_a_damaged_source() {
+async fn copying_a_damaged_source_is_rejected() {
     for (file, sql, why) in [
         (
             TENANT,
@@ -310,7 +310,7 @@ async fn a_copy_refuses_a_damaged_source() {
 /// The hash of an erased row is that of the row without its text: nothing that depends on the text
 /// is left.
 #[tokio::test]
-async fn the_hash_of_a_text_goes_with_it() {
+async fn sqlite_erasing_an_entry_replaces_its_row_hash() {
     let folder = folder().await;
     let hash = || {
         let db = Connection::open(folder.path().join(TENANT)).unwrap();
@@ -339,7 +339,7 @@ async fn the_hash_of_a_text_goes_with_it() {
 
 /// The same on PostgreSQL, where a trigger makes it.
 #[tokio::test]
-async fn postgres_the_hash_of_a_text_goes_with_it() {
+async fn postgres_erasing_an_entry_replaces_its_row_hash() {
     let (database, store) = database().await;
     let admin = database.admin().await;
     let hash = async || -> String {
@@ -407,7 +407,7 @@ fn as_before(folder: &Path) {
 }
 
 #[tokio::test]
-async fn sqlite_fills_older_rows_and_goes_on_after_a_stop() {
+async fn sqlite_hash_backfill_resumes_after_a_restart() {
     let folder = folder().await;
     as_before(folder.path());
     let mut left = u64::MAX;
@@ -503,7 +503,7 @@ fn flip(column: &str, kind: &str, bit: u64) -> String {
 }
 
 #[tokio::test]
-async fn postgres_tells_of_every_changed_value() {
+async fn postgres_detects_every_changed_value() {
     let (database, store) = database().await;
     let admin = past_everything(&database).await;
     let directory = store.directory();
@@ -547,7 +547,7 @@ async fn postgres_tells_of_every_changed_value() {
 }
 
 #[tokio::test]
-async fn postgres_tells_of_a_direction_that_is_not_its_vector() {
+async fn postgres_detects_a_direction_that_differs_from_its_vector() {
     let (database, store) = database().await;
     let admin = past_everything(&database).await;
     if !store.server().vectors {
@@ -560,7 +560,7 @@ async fn postgres_tells_of_a_direction_that_is_not_its_vector() {
 }
 
 #[tokio::test]
-async fn postgres_fills_older_rows_and_goes_on_after_a_stop() {
+async fn postgres_hash_backfill_resumes_after_a_crash() {
     let (database, store) = database().await;
     drop(store);
     let target = PostgresTarget::parse(&database.admin_url).unwrap();
@@ -605,7 +605,7 @@ async fn postgres_fills_older_rows_and_goes_on_after_a_stop() {
 
 /// A table without a decision on its check would never be checked.
 #[tokio::test]
-async fn the_documentation_tells_of_every_table_how_it_is_checked() {
+async fn the_operations_doc_lists_how_every_table_is_checked() {
     let text = include_str!("../../../../docs/operations.md");
     let (_, text) = text.split_once("| table | how it is checked |").unwrap();
     let documented: BTreeSet<&str> = text

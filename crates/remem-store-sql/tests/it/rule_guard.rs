@@ -208,12 +208,12 @@ async fn redacts_what_is_older_than_a_rule(store: &dyn Store) {
 }
 
 #[tokio::test]
-async fn what_is_older_than_a_rule_can_be_redacted_sqlite() {
+async fn entries_older_than_a_rule_can_be_redacted_sqlite() {
     redacts_what_is_older_than_a_rule(&SqliteStore::open(Location::Memory, 1).unwrap()).await;
 }
 
 #[tokio::test]
-async fn what_is_older_than_a_rule_can_be_redacted_postgres() {
+async fn entries_older_than_a_rule_can_be_redacted_postgres() {
     redacts_what_is_older_than_a_rule(&TestDatabase::fresh().await.open().await).await;
 }
 
@@ -272,7 +272,7 @@ async fn plans_of_write(database: &TestDatabase, said: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn inv_33_twenty_thousand_rules_are_asked_through_their_index() {
+async fn inv_33_twenty_thousand_rules_are_searched_through_the_index() {
     let database = TestDatabase::fresh().await;
     let store = database.open().await;
     let s = scope("a", "m");

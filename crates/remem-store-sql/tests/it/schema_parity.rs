@@ -248,7 +248,7 @@ async fn every_table_has_the_same_columns_in_both_stores() {
 
 /// An exception that is no longer true would hide the next difference.
 #[tokio::test]
-async fn every_listed_difference_is_still_one() {
+async fn every_listed_schema_difference_still_exists() {
     let sqlite = in_sqlite().await;
     let postgres = in_postgres().await;
     for (table, column, why) in DIFFERENT {

@@ -73,7 +73,7 @@ async fn fill(store: &SqliteStore, s: &Scope) {
 /// Entries that another process commits are found, and those that it removes are not, by words and
 /// by vectors.
 #[tokio::test]
-async fn an_index_knows_what_another_handle_committed() {
+async fn an_index_follows_commits_of_another_handle() {
     let folder = tempfile::tempdir().unwrap();
     let s = scope("a", "m");
     let one = open(folder.path());
@@ -109,7 +109,7 @@ async fn an_index_knows_what_another_handle_committed() {
 /// A process that crashes leaves a database and no index: the next one is built from the committed
 /// rows, and from nothing else.
 #[tokio::test]
-async fn after_a_stop_without_a_goodbye_the_index_is_what_was_committed() {
+async fn after_a_crash_the_index_is_rebuilt_from_committed_rows() {
     let folder = tempfile::tempdir().unwrap();
     let copy = tempfile::tempdir().unwrap();
     let s = scope("a", "m");
@@ -133,7 +133,7 @@ async fn after_a_stop_without_a_goodbye_the_index_is_what_was_committed() {
 
 /// The list of changes is trimmed after a while; an index that missed some of them is rebuilt.
 #[tokio::test]
-async fn an_index_that_missed_changes_begins_anew() {
+async fn an_index_that_missed_changes_is_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let s = scope("a", "m");
     let one = open(folder.path());
@@ -154,7 +154,7 @@ async fn an_index_that_missed_changes_begins_anew() {
 
 /// A vector without a text could not be found, and reveals too much to be kept.
 #[tokio::test]
-async fn a_vector_that_was_left_behind_is_damage() {
+async fn a_vector_without_a_text_is_reported_as_damage() {
     let folder = tempfile::tempdir().unwrap();
     let s = scope("a", "m");
     let store = open(folder.path());

@@ -136,7 +136,7 @@ async fn a_superuser_is_refused() {
 }
 
 #[tokio::test]
-async fn a_role_that_sees_past_the_policies_is_refused() {
+async fn an_app_role_that_can_bypass_the_policies_is_refused() {
     let database = TestDatabase::fresh().await;
     let use_instead = [
         "user NAME_app ",
@@ -179,7 +179,7 @@ async fn a_role_that_sees_past_the_policies_is_refused() {
 }
 
 #[tokio::test]
-async fn a_worker_that_sees_past_the_policies_is_refused() {
+async fn a_worker_role_that_can_bypass_the_policies_is_refused() {
     let database = TestDatabase::fresh().await;
     for (gap, mend, why) in [
         (
@@ -203,7 +203,7 @@ async fn a_worker_that_sees_past_the_policies_is_refused() {
 }
 
 #[tokio::test]
-async fn an_open_table_is_refused() {
+async fn a_table_without_forced_row_level_security_is_refused() {
     let database = TestDatabase::fresh().await;
     let admin = database.admin().await;
     let sql = "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -267,7 +267,7 @@ async fn a_table_without_its_restrictive_policy_is_refused() {
 /// The gaps that the check refuses, `migrate` repairs: it sets up policies, functions and rights
 /// anew.
 #[tokio::test]
-async fn a_wall_that_was_changed_is_refused_and_migrating_mends_it() {
+async fn altered_policies_are_refused_and_repaired_by_migrate() {
     let database = TestDatabase::fresh().await;
     let admin = database.admin().await;
     for (gap, why) in [
@@ -357,7 +357,7 @@ async fn a_wall_that_was_changed_is_refused_and_migrating_mends_it() {
 }
 
 #[tokio::test]
-async fn views_and_functions_behind_the_wall_are_refused() {
+async fn views_and_functions_that_bypass_the_policies_are_refused() {
     let database = TestDatabase::fresh().await;
     let view = "CREATE VIEW remem.peek AS SELECT * FROM remem.entry";
     refuses(
@@ -395,7 +395,7 @@ async fn views_and_functions_behind_the_wall_are_refused() {
 
 /// A constraint by trigger applies to every role, so it must be in place.
 #[tokio::test]
-async fn a_trigger_that_is_off_or_gone_is_refused() {
+async fn a_disabled_trigger_is_refused() {
     let database = TestDatabase::fresh().await;
     for name in [
         "a_rule_shadow_put",
@@ -534,7 +534,7 @@ async fn migrating_again_changes_nothing_and_keeps_the_password() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn migrating_twice_at_once_prepares_it_once() {
+async fn concurrent_migrations_apply_each_step_once() {
     let database = TestDatabase::empty().await;
     let url = &database.admin_url;
     let all = tokio::join!(
@@ -553,7 +553,7 @@ async fn migrating_twice_at_once_prepares_it_once() {
 }
 
 #[tokio::test]
-async fn a_user_that_may_not_create_roles_is_told_what_an_administrator_has_to_run() {
+async fn migrate_without_createrole_prints_the_statements_to_run() {
     let database = TestDatabase::empty().await;
     let (user, url) = user(&database, "plain", "").await;
     let text = migrate_url(&url, "the-new-password")
@@ -609,7 +609,7 @@ async fn a_user_that_may_not_create_roles_is_told_what_an_administrator_has_to_r
 }
 
 #[tokio::test]
-async fn an_administrator_of_the_database_alone_can_migrate() {
+async fn a_database_owner_with_createrole_can_migrate() {
     let database = TestDatabase::empty().await;
     let (user, url) = user(&database, "dba", "CREATEROLE").await;
     database
@@ -648,7 +648,7 @@ async fn an_administrator_of_the_database_alone_can_migrate() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_refused_without_repeating_it() {
+async fn a_wrong_password_is_refused_without_echoing_it() {
     let database = TestDatabase::fresh().await;
     let wrong = "hunter2-and-more";
     let url = database.app_url.replace(PASSWORD, wrong);

@@ -266,7 +266,7 @@ const NEW_ROWS: [&str; 16] = [
 ];
 
 #[tokio::test]
-async fn the_owner_of_the_tables_sees_no_row_because_security_is_forced() {
+async fn forced_row_level_security_hides_all_rows_from_the_owner() {
     let (database, _store) = two_tenants().await;
     let admin = database.admin().await;
     // The worker reads all of `upkeep`, so its policy names the application only; `rule` is read by
@@ -301,7 +301,7 @@ async fn the_owner_of_the_tables_sees_no_row_because_security_is_forced() {
 /// the use of the trigram index; that one table is open to its owner, who never logs in, and two
 /// functions act as it. Both compare the tenant themselves.
 #[tokio::test]
-async fn one_table_is_open_to_its_owner_and_two_functions_act_as_it() {
+async fn only_rule_is_unforced_and_only_two_functions_run_as_owner() {
     let (database, _store) = two_tenants().await;
     let admin = database.admin().await;
     let app = database.app().await;
@@ -391,7 +391,7 @@ async fn without_an_identity_the_application_sees_no_row_of_any_table() {
 }
 
 #[tokio::test]
-async fn an_identity_that_ended_reads_as_empty_text_and_still_opens_nothing() {
+async fn an_identity_ends_with_its_transaction() {
     let (database, _store) = two_tenants().await;
     let app = database.app().await;
     let setting = "SELECT current_setting('app.tenant_id', true), remem.current_tenant(), remem.current_user_id(), remem.current_key()";
@@ -509,7 +509,7 @@ async fn live(store: &dyn Store, s: &Scope, rounds: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tenants_that_share_one_connection_stay_apart_and_leave_nothing_behind() {
+async fn tenants_sharing_a_connection_stay_isolated() {
     let database = TestDatabase::fresh().await;
     spy_on_left_over_identities(&database).await;
     let store = PostgresStore::open(database.options(1)).await.unwrap();
@@ -524,7 +524,7 @@ async fn tenants_that_share_one_connection_stay_apart_and_leave_nothing_behind()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_that_are_given_up_midway_leave_neither_an_identity_nor_a_hole_in_the_pool() {
+async fn cancelled_calls_leak_neither_an_identity_nor_a_connection() {
     let database = TestDatabase::fresh().await;
     spy_on_left_over_identities(&database).await;
     let store = PostgresStore::open(database.options(2)).await.unwrap();
@@ -592,7 +592,7 @@ async fn calls_that_are_given_up_midway_leave_neither_an_identity_nor_a_hole_in_
 }
 
 #[tokio::test]
-async fn names_that_another_tenant_has_taken_are_free_and_tell_nothing() {
+async fn ids_and_idempotency_keys_are_scoped_to_the_tenant() {
     let (_database, store) = two_tenants().await; // which compares every answer of the second tenant with the first's
     let batch = |tenant: &str, body| {
         let s = scope(tenant, "notes");
@@ -636,7 +636,7 @@ async fn names_that_another_tenant_has_taken_are_free_and_tell_nothing() {
 }
 
 #[tokio::test]
-async fn a_row_cannot_hang_on_another_tenants_memory_and_the_refusal_is_that_for_a_missing_one() {
+async fn referencing_another_tenants_memory_fails_as_if_missing() {
     let (database, store) = two_tenants().await;
     put(
         &store,
@@ -696,7 +696,7 @@ async fn two_users(database: &TestDatabase) {
 }
 
 #[tokio::test]
-async fn inv_13_a_row_cannot_hang_on_another_users_memory() {
+async fn inv_13_a_row_cannot_reference_another_users_memory() {
     let (database, _store) = two_tenants().await;
     two_users(&database).await;
     let app = database.app().await;
@@ -755,7 +755,7 @@ async fn inv_13_a_row_cannot_hang_on_another_users_memory() {
 /// The setting that the gate sets and the one that the policies read have one name, written once in
 /// the code.
 #[tokio::test]
-async fn the_setting_that_the_gate_sets_is_the_one_that_the_policies_ask() {
+async fn the_gate_and_the_policies_use_the_same_user_setting() {
     let (database, _store) = two_tenants().await;
     let gate = include_str!("../../src/postgres/gate.rs");
     let (_, name) = gate.split_once("SESSION_VAR_USER_ID: &str = \"").unwrap();
@@ -875,7 +875,7 @@ async fn inv_14_users_of_a_tenant_see_their_own_and_the_shared_rows() {
 }
 
 #[tokio::test]
-async fn nobody_truncates_and_nobody_rewrites_what_is_only_added_to() {
+async fn roles_cannot_truncate_or_rewrite_append_only_tables() {
     let (database, _store) = two_tenants().await;
     let admin = database.admin().await;
     let app = database.app().await;
@@ -920,7 +920,7 @@ async fn nobody_truncates_and_nobody_rewrites_what_is_only_added_to() {
 }
 
 #[tokio::test]
-async fn no_row_is_written_for_another_tenant() {
+async fn rows_cannot_be_written_for_another_tenant() {
     let (database, _store) = two_tenants().await;
     let admin = database.admin().await;
     let app = database.app().await;
@@ -986,7 +986,7 @@ async fn no_row_is_written_for_another_tenant() {
 }
 
 #[tokio::test]
-async fn a_policy_that_allows_everything_does_not_widen_the_wall() {
+async fn a_permissive_policy_does_not_weaken_tenant_isolation() {
     let (database, _store) = two_tenants().await;
     let admin = database.admin().await;
     let app = database.app().await;
@@ -1020,7 +1020,7 @@ async fn a_policy_that_allows_everything_does_not_widen_the_wall() {
 /// The policy reads a setting, and SQL can change settings. So values reach the database as bound
 /// parameters only: text that became SQL could choose its tenant.
 #[tokio::test]
-async fn sql_could_choose_its_identity_so_no_value_ever_becomes_sql() {
+async fn hostile_values_are_never_interpreted_as_sql() {
     let (database, store) = two_tenants().await;
     let app = database.app().await;
     assert_eq!(
@@ -1116,7 +1116,7 @@ async fn sql_could_choose_its_identity_so_no_value_ever_becomes_sql() {
 /// The role that serves runs writes proposals and cannot read them, so that none can have an effect
 /// before it is applied.
 #[tokio::test]
-async fn only_the_reviewer_reads_what_is_under_review() {
+async fn only_the_reviewer_role_reads_bodies_under_review() {
     let (database, _store) = two_tenants().await;
     let app = database.app().await;
     assert_eq!(
@@ -1177,7 +1177,7 @@ async fn only_the_reviewer_reads_what_is_under_review() {
 }
 
 #[tokio::test]
-async fn the_worker_sees_who_is_due_and_no_content_without_an_identity() {
+async fn without_an_identity_the_worker_sees_due_tenants_only() {
     let (database, store) = two_tenants().await;
     let app = database.app().await;
     let upkeep = "SELECT 1 FROM remem.upkeep";
@@ -1288,7 +1288,7 @@ async fn the_worker_sees_who_is_due_and_no_content_without_an_identity() {
 }
 
 #[tokio::test]
-async fn a_key_is_found_by_presenting_its_digest_and_never_by_looking_around() {
+async fn api_keys_are_readable_by_digest_or_own_tenant_only() {
     let (database, store) = two_tenants().await;
     let app = database.app().await;
     let present = async |hash: [u8; 32], sql: &str| {
@@ -1368,7 +1368,7 @@ fn whole_text(error: &StoreError) -> String {
 }
 
 #[tokio::test]
-async fn errors_carry_no_value_of_any_row() {
+async fn errors_contain_no_row_values() {
     let database = TestDatabase::fresh().await;
     let store = database.open().await;
     let s = scope("canary-tenant", "canary/memory");
@@ -1436,7 +1436,7 @@ const FORGETFUL: [&str; 15] = [
 ];
 
 #[tokio::test]
-async fn with_the_first_wall_gone_the_second_one_holds() {
+async fn policies_isolate_statements_without_a_tenant_condition() {
     let (database, _store) = two_tenants().await;
     let admin = database.admin().await;
     let app = database.app().await;
@@ -1564,7 +1564,7 @@ async fn view(store: &PostgresStore, s: &Scope) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_the_second_wall_gone_the_first_one_holds() {
+async fn statements_isolate_tenants_without_the_tenant_policies() {
     let (database, store) = two_tenants().await;
     let admin = database.admin().await;
     let app = database.app().await;

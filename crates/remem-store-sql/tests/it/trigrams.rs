@@ -184,7 +184,7 @@ async fn compare(client: &Client, pairs: &[(String, String)]) -> (usize, usize) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_character_is_a_letter_for_both_or_only_here() {
+async fn letters_match_postgresql_except_for_newer_unicode() {
     let unknown = unknown_to_server(&client().await).await;
     println!(
         "{} of 63487 characters of the basic plane are words here and not on this server",
@@ -201,7 +201,7 @@ async fn every_character_is_a_letter_for_both_or_only_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn verdicts_and_counts_are_those_of_the_server() {
+async fn verdicts_and_counts_match_postgresql() {
     let client = client().await;
     let unknown = unknown_to_server(&client).await;
     let mut random = SeededRandom::new(SEED);
@@ -241,7 +241,7 @@ fn separate_words(count: usize) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_boundary_is_exact_on_both_sides() {
+async fn verdicts_at_the_threshold_match_postgresql() {
     let client = client().await;
     let all = separate_words(400);
     // All fractions of words around 17/20, the fraction itself among them. Hashes of trigrams may

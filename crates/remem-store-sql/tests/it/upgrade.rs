@@ -97,7 +97,7 @@ fn sqlite_rows(
 }
 
 #[tokio::test]
-async fn a_folder_of_0_1_0_holds_what_it_held() {
+async fn upgrading_a_0_1_0_folder_preserves_all_rows() {
     let folder = tempfile::tempdir().unwrap();
     let archive = fixture_path("0.1.0", "sqlite.tar.gz");
     run_program(
@@ -185,7 +185,7 @@ async fn restore(database: &TestDatabase, release: &str) -> ExpectedEntries {
 }
 
 #[tokio::test]
-async fn a_database_of_0_1_0_holds_what_it_held() {
+async fn upgrading_a_0_1_0_database_preserves_all_rows() {
     let database = TestDatabase::empty().await;
     let answers = restore(&database, "0.1.0").await;
     let admin = database.admin().await;

@@ -241,7 +241,7 @@ async fn compare(store: &dyn Store, s: &Scope, model: &WindowModel, now: Timesta
 }
 
 #[tokio::test]
-async fn inv_40_41_44_45_statements_in_any_order_sqlite() {
+async fn inv_40_41_44_45_windows_match_the_model_sqlite() {
     let store = SqliteStore::open(Location::Memory, 1).unwrap();
     let mut random = SeededRandom::fresh();
     for n in 0..cases(10, 40) {
@@ -250,7 +250,7 @@ async fn inv_40_41_44_45_statements_in_any_order_sqlite() {
 }
 
 #[tokio::test]
-async fn inv_40_41_44_45_statements_in_any_order_postgres() {
+async fn inv_40_41_44_45_windows_match_the_model_postgres() {
     let store = TestDatabase::fresh().await.open().await;
     let mut random = SeededRandom::fresh();
     for n in 0..cases(2, 6) {

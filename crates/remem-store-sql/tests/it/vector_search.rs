@@ -144,7 +144,7 @@ fn filters() -> Vec<(Filter, usize)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn others_in_the_same_index_take_no_answer_away() {
+async fn another_tenants_vectors_do_not_displace_results() {
     let database = TestDatabase::fresh().await;
     // A walk ends after its first step.
     let short = format!(

@@ -84,7 +84,7 @@ async fn opening<'a>(
 
 /// A busy machine: the limit used to be two seconds.
 #[tokio::test]
-async fn a_connection_that_takes_three_seconds_to_open_serves_the_request() {
+async fn a_connection_that_opens_slowly_still_serves_the_request() {
     let (proxy, store) = store_behind_a_proxy().await;
     proxy
         .mode
@@ -115,7 +115,7 @@ async fn a_request_stops_waiting_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn a_tenant_has_so_many_waiters_and_another_one_still_gets_in_line() {
+async fn waiters_per_tenant_are_bounded_and_other_tenants_queue() {
     let (proxy, store) = store_behind_a_proxy().await;
     proxy.mode.send_replace(ProxyMode::Hold);
     let busy = tenant("busy");
@@ -179,7 +179,7 @@ async fn slow_statements_of_one_tenant_leave_connections_to_others() {
 }
 
 #[tokio::test]
-async fn nobody_waits_while_the_database_is_down() {
+async fn requests_fail_fast_while_the_database_is_down() {
     let (proxy, store) = store_behind_a_proxy().await;
     let directory = store.directory();
     proxy.mode.send_replace(ProxyMode::Hold);

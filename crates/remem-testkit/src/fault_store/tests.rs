@@ -41,7 +41,7 @@ async fn a_crash_lasts_until_the_restart() {
 }
 
 #[tokio::test]
-async fn one_failure_is_one() {
+async fn fail_at_fails_exactly_one_call() {
     for (after, expected) in [(false, 2), (true, 3)] {
         let store = without_faults();
         store.fail_at(1, after);

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Each line is a text, the number of its repetitions, and the number of tokens of all of it.
 #[test]
-fn counts_are_those_of_the_reference() {
+fn counts_match_the_reference() {
     let lines = include_str!("known.jsonl").lines();
     let mut texts = 0;
     for line in lines {

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_and_iso_durations_are_the_same() {
+    fn short_and_iso_durations_are_equivalent() {
         for (short, iso, ms) in [
             ("500ms", "PT0.5S", 500),
             ("90s", "PT90S", 90_000),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn invalid_durations_are_refused() {
         for text in [
             "",
             "banana",
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_added_by_the_calendar() {
+    fn durations_are_added_in_calendar_units() {
         let january = remem_core::Timestamp(1_769_817_600_000); // 2026-01-31T00:00:00Z
         let then = |text: &str| duration(text).unwrap().after(january).unwrap().rfc3339();
         assert_eq!(then("1mo"), "2026-02-28T00:00:00.000Z");

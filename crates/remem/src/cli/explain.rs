@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_name_what_was_typed() {
+    fn not_found_messages_name_the_typed_ids() {
         for (line, message, expected) in [
             (
                 &["remem", "get", "agent-1", "mem_1"][..],
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_field_shows_its_option() {
+    fn a_refused_field_names_its_option_and_echoes_no_secret() {
         let past = [
             "remem",
             "put",

@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_is_in_one_group() {
+    fn every_command_is_in_exactly_one_help_group() {
         let mut root = command();
         root.build();
         let mut listed: Vec<&str> = GROUPS
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_in_the_docs_is_current() {
+    fn the_cli_reference_in_the_docs_is_current() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
         let there = std::fs::read_to_string(file).unwrap_or_default();
         assert!(

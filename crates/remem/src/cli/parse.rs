@@ -75,12 +75,12 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn the_clap_definition_of_the_command_line_is_valid() {
         command().debug_assert();
     }
 
     #[test]
-    fn every_old_command_line_is_told_where_evaluations_are() {
+    fn removed_eval_commands_point_to_remem_eval() {
         for line in [
             "remem eval",
             "remem eval --help",
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn local_goes_before_a_url_of_the_environment_and_not_beside_one_that_is_typed() {
+    fn local_conflicts_with_the_url_option_and_leaves_no_url() {
         let refused = read("remem --local --url http://h memories")
             .map(|_| ())
             .unwrap_err();

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ones_own_memory_needs_no_quotes() {
+    fn at_me_is_an_alias_for_the_callers_memories() {
         for (typed, meant) in [
             ("@me/ops", "~/ops"),
             ("~/ops", "~/ops"),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_wire() {
+    fn every_shapes_value_parses_as_a_shape_policy() {
         for name in SHAPES {
             assert!(name.parse::<remem_core::ShapePolicy>().is_ok(), "{name}");
         }

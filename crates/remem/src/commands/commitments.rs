@@ -398,7 +398,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distances_are_told_in_words() {
+    fn time_distances_are_formatted_in_words() {
         let now = Timestamp(1_000_000_000);
         for (seconds, words) in [
             (0, "in 0 s"),

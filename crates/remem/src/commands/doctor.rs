@@ -336,7 +336,7 @@ mod tests {
     const DAY_S: i64 = 86_400;
 
     #[tokio::test]
-    async fn a_tenant_whose_last_commit_lies_ahead_is_named_and_counted() {
+    async fn a_tenant_whose_last_commit_is_in_the_future_is_reported() {
         let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
         let metrics = recorder.handle();
         let _recording = metrics::set_default_local_recorder(&recorder);
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tenants_whose_passes_fail_are_named() {
+    async fn tenants_with_failing_passes_are_named() {
         let env = TestEnv::sqlite();
         let host = env.host_of("broken").await;
         host.secret("one", "a-value-of-the-vault").await;

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_user_changes() {
+    fn only_the_credentials_of_the_url_are_replaced() {
         let secret = "s3".to_owned();
         for (url, expected) in [
             (

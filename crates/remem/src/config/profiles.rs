@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_declared_holds_for_the_memories_it_names() {
+    fn a_declared_profile_applies_to_the_memories_it_matches() {
         let profiles =
             read("[ops]\nbase = \"workshop\"\nmemories = [\"~/ops\", \"team-*\"]\nsession_idle_days = 7\nworld = \"gates\"").unwrap();
         let of = |name: &str| {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_place() {
+    fn invalid_profiles_are_refused_with_the_setting_at_fault() {
         let base = "[p]\nbase = \"workshop\"\nmemories = [\"x\"]\n";
         assert!(read(base).is_ok());
         for (line, setting) in [
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_documented() {
+    fn every_profile_key_is_documented() {
         let documented = std::fs::read_to_string(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../docs/configuration.md"

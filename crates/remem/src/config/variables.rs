@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_setting_has_its_variable() {
+    fn environment_variables_of_settings_are_known() {
         let known = known();
         for name in [
             "REMEM_LOG__LEVEL",
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_nearly_one_is_told_which() {
+    fn the_nearest_variable_is_suggested_for_a_misspelt_one() {
         let known = known();
         for (name, near) in [
             ("REMEM_LOG_LEVEL", "REMEM_LOG__LEVEL"),

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_whole() {
+    fn every_catalogue_row_is_valid() {
         for offer in &OFFERS {
             assert_eq!(ModelOffer::find(offer.name), Some(offer));
             let folder = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

@@ -51,7 +51,7 @@ fn both(one: &str, other: &str) -> Result<(String, String), String> {
 }
 
 #[test]
-fn what_is_installed_is_used_unless_told_otherwise() {
+fn an_installed_model_is_used_unless_configured_otherwise() {
     let empty = tempfile::tempdir().unwrap();
     let full = seemingly_installed();
     let unset = config::EmbedderConfig::default();
@@ -87,7 +87,7 @@ fn what_is_installed_is_used_unless_told_otherwise() {
 }
 
 #[test]
-fn a_model_that_is_not_there_stops_the_start() {
+fn a_configured_model_that_is_not_installed_is_refused() {
     let empty = tempfile::tempdir().unwrap();
     let error = names(&named("all-minilm-l6-v2"), empty.path()).unwrap_err();
     assert_eq!(
@@ -102,7 +102,7 @@ fn a_model_that_is_not_there_stops_the_start() {
 }
 
 #[test]
-fn the_model_before_is_another_one_and_there() {
+fn the_previous_model_must_differ_and_be_installed() {
     let full = seemingly_installed();
     let after = |previous: config::EmbedderConfig| config::EmbedderConfig {
         previous: Some(Box::new(previous)),
@@ -174,7 +174,7 @@ fn the_model_before_is_another_one_and_there() {
 }
 
 #[test]
-fn a_list_shows_what_a_model_is_used_for() {
+fn model_usage_is_current_previous_or_none() {
     let full = seemingly_installed();
     let usage = |config: &config::EmbedderConfig| usage(config, full.path(), &OFFERS[0]);
     assert_eq!(usage(&config::EmbedderConfig::default()), Some("current"));

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_cut_as_they_were_for_the_model() {
+    fn text_is_split_into_tokens_of_the_vocabulary() {
         for (text, tokens) in [
             ("", vec![1, 2]),
             ("Tea.", vec![1, 3, 5, 2]),
@@ -135,7 +135,7 @@ mod tests {
         #![proptest_config(proptest::test_runner::Config::with_cases(remem_testkit::cases(64, 256)))]
 
         #[test]
-        fn no_text_is_too_long_or_without_marks(text in any::<String>()) {
+        fn any_text_yields_bounded_tokens_with_start_and_end_marks(text in any::<String>()) {
             let tokens = words().tokens(&text).unwrap();
             prop_assert!((2..=8).contains(&tokens.len()));
             prop_assert_eq!((tokens[0], *tokens.last().unwrap()), (1, 2));

@@ -49,7 +49,7 @@ async fn advance(seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_are_remembered_for_five_minutes() {
+async fn keys_are_cached_for_five_minutes() {
     let (place, keys) = scripted(Ok(ONE), Duration::ZERO);
     for _ in 0..3 {
         assert_eq!(count(&keys, false).await, Ok(1));
@@ -75,7 +75,7 @@ async fn keys_are_remembered_for_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_key_is_worth_a_look_every_half_minute() {
+async fn an_unknown_key_triggers_a_fetch_at_most_every_30_seconds() {
     let (place, keys) = scripted(Ok(EMPTY), Duration::ZERO);
     assert_eq!(count(&keys, false).await, Ok(0));
     *place.response.lock().unwrap() = Ok(ONE);
@@ -112,7 +112,7 @@ async fn an_unknown_key_is_worth_a_look_every_half_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn old_keys_serve_for_a_day_while_looking_fails() {
+async fn cached_keys_stay_valid_for_a_day_while_fetching_fails() {
     let (place, keys) = scripted(Ok(ONE), Duration::ZERO);
     assert_eq!(count(&keys, false).await, Ok(1));
     for failure in [Err(KeysetError::Timeout), Ok("<html>")] {
@@ -152,7 +152,7 @@ async fn old_keys_serve_for_a_day_while_looking_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_at_once_look_once_and_whoever_has_keys_does_not_wait() {
+async fn concurrent_callers_share_one_fetch_and_stale_keys_do_not_wait() {
     let slow = Duration::from_secs(4);
     let (place, keys) = scripted(Ok(ONE), slow);
     let begun = Instant::now();
@@ -176,7 +176,7 @@ async fn many_at_once_look_once_and_whoever_has_keys_does_not_wait() {
 /// A client that hangs up takes its look with it; the next one is not held up by that, nor does it
 /// look at once.
 #[tokio::test(start_paused = true)]
-async fn a_look_that_was_abandoned_is_made_up_for() {
+async fn an_abandoned_fetch_is_retried_after_a_second() {
     let (place, keys) = scripted(Ok(ONE), Duration::from_secs(4));
     assert!(
         tokio::time::timeout(Duration::from_millis(500), count(&keys, false))
@@ -195,7 +195,7 @@ async fn a_look_that_was_abandoned_is_made_up_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_is_read_again_when_it_changed() {
+async fn a_changed_key_file_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keys.json");
     let keys = from_file(path.clone());
@@ -247,7 +247,7 @@ async fn serve(listener: &TcpListener, answer: String) {
 }
 
 #[tokio::test]
-async fn a_url_is_fetched_as_it_is_and_no_further() {
+async fn a_key_url_is_fetched_without_redirects_and_within_limits() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url: Url = format!("http://{}/keys", listener.local_addr().unwrap())
         .parse()

@@ -237,7 +237,7 @@ fn holds_nothing(text: &str, case: &str) {
 }
 
 #[tokio::test]
-async fn a_good_answer_is_taken() {
+async fn a_valid_answer_is_accepted() {
     let (call, received, logged) = call(Some(says(&format!("```json\n{GOOD}\n```")))).await;
     assert_eq!(
         (call.outcome, call.rewrite.unwrap().text.as_str()),
@@ -288,7 +288,7 @@ async fn a_good_answer_is_taken() {
 }
 
 #[tokio::test]
-async fn whatever_else_the_server_does_changes_nothing() {
+async fn any_failed_or_invalid_answer_is_rejected_and_recorded() {
     let long =
         json!({"choices": [{"message": {"content": "x".repeat(2 * 1024 * 1024)}}]}).to_string();
     let truncated = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{\"choices\": [".to_vec();
@@ -435,7 +435,7 @@ async fn whatever_else_the_server_does_changes_nothing() {
 }
 
 #[test]
-fn a_model_is_configured_as_a_whole_or_not_at_all() {
+fn incomplete_or_invalid_model_settings_are_refused() {
     let whole = config::ModelConfig {
         base_url: Some("https://llm.example.org/v1".to_owned()),
         name: Some("small-one".to_owned()),

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_fits_every_terminal() {
+    fn a_table_is_fitted_to_any_terminal_width() {
         for width in 40..240 {
             let (sheet, left_out) = fit(entries(), width, Last::Cut);
             let needed = sheet.width();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_stays_as_it_is() {
+    fn a_table_that_fits_is_unchanged() {
         let sheet = entries();
         assert_eq!(fit(sheet.clone(), 500, Last::Cut), (sheet, Vec::new()));
     }

@@ -83,7 +83,7 @@ fn an_agents_life(folder: &Path, remem: impl Fn(&[&str]) -> CommandOutput) {
 }
 
 #[test]
-fn agents_are_managed_through_a_server_and_on_the_store() {
+fn agents_are_managed_over_http_and_on_the_local_store() {
     let folder = tempfile::tempdir().unwrap();
     let files = tempfile::tempdir().unwrap();
     an_agents_life(files.path(), |arguments| {
@@ -98,7 +98,7 @@ fn agents_are_managed_through_a_server_and_on_the_store() {
 }
 
 #[tokio::test]
-async fn a_host_brings_the_agents_of_its_folder_along() {
+async fn agents_of_the_folder_are_loaded_and_an_invalid_one_stops_start() {
     let folder = tempfile::tempdir().unwrap();
     let agents = tempfile::tempdir().unwrap();
     write(
@@ -137,7 +137,7 @@ async fn a_host_brings_the_agents_of_its_folder_along() {
 
 /// A host that forgets is honest about it.
 #[tokio::test]
-async fn memory_in_the_process_degrades_agents_that_need_more() {
+async fn an_in_memory_store_marks_durable_agents_as_degraded() {
     if place::is_postgres() {
         return; // There is nothing in the process then.
     }

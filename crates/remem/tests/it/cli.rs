@@ -219,7 +219,7 @@ fn everyday_commands_work_through_a_server() {
 }
 
 #[test]
-fn everyday_commands_work_on_the_store_itself() {
+fn everyday_commands_work_on_the_local_store() {
     let folder = tempfile::tempdir().unwrap();
     an_ordinary_day(&User {
         dir: folder.path(),
@@ -228,7 +228,7 @@ fn everyday_commands_work_on_the_store_itself() {
 }
 
 #[test]
-fn a_repeated_put_with_a_key_is_one_entry() {
+fn a_repeated_put_with_an_idempotency_key_stores_one_entry() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     let user = User {
@@ -245,7 +245,7 @@ fn a_repeated_put_with_a_key_is_one_entry() {
 }
 
 #[test]
-fn a_fresh_host_writes_a_first_key_that_commands_find() {
+fn a_new_host_writes_a_bootstrap_key_that_commands_use() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start_with(folder.path(), &[], &[("REMEM_BOOTSTRAP_KEY", "")]);
     let plain = |arguments: &[&str]| {
@@ -331,7 +331,7 @@ async fn a_key_lives_and_dies(server: &ServerProcess, manage: impl Fn() -> Comma
 }
 
 #[tokio::test]
-async fn keys_are_managed_in_the_files_of_a_running_server() {
+async fn keys_are_managed_locally_beside_a_running_server() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     a_key_lives_and_dies(&server, || remem_on(folder.path())).await;
@@ -351,7 +351,7 @@ async fn keys_are_managed_over_http() {
 }
 
 #[tokio::test]
-async fn tenants_are_created_and_kept_apart() {
+async fn tenants_are_created_and_isolated() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     for (direct, name) in [(true, "acme"), (false, "globex")] {
@@ -449,7 +449,7 @@ fn passes_are_listed_and_run() {
 }
 
 #[test]
-fn passes_over_memories_are_jobs() {
+fn passes_over_memories_run_as_jobs() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     for user in [
@@ -519,7 +519,7 @@ fn passes_over_memories_are_jobs() {
 }
 
 #[test]
-fn schedules_are_set_and_taken_away() {
+fn schedules_are_set_and_removed() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     for user in [
@@ -586,7 +586,7 @@ fn schedules_are_set_and_taken_away() {
 /// A job that fails says so on standard output, and why on standard error: each on a line of its
 /// own.
 #[test]
-fn a_job_that_fails_says_why() {
+fn a_failed_job_reports_its_error() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     for user in [
@@ -663,7 +663,7 @@ fn counts(lines: u64, imported: u64, skipped: u64) -> Value {
 }
 
 #[test]
-fn an_export_imported_elsewhere_exports_the_same() {
+fn exporting_an_imported_export_gives_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().join("here");
     let there = folder.path().join("there");
@@ -740,7 +740,7 @@ fn an_export_imported_elsewhere_exports_the_same() {
 
 /// What the lines of an export do not carry is counted, and the exit code says that there is some.
 #[test]
-fn exports_and_imports_tell_what_they_leave_out() {
+fn exports_and_imports_count_what_they_leave_out() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().join("here");
     std::fs::create_dir(&here).unwrap();
@@ -815,7 +815,7 @@ fn exports_and_imports_tell_what_they_leave_out() {
 /// The state that an export leaves when it is cut off after its first page, with a line half
 /// written.
 #[tokio::test]
-async fn an_interrupted_export_goes_on_where_it_stopped() {
+async fn an_interrupted_export_resumes_where_it_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     let user = User {
@@ -863,7 +863,7 @@ async fn an_interrupted_export_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn lines_that_cannot_be_imported_are_named_and_the_rest_is_stored() {
+fn import_reports_refused_lines_and_stores_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     for (user, memory) in [
@@ -938,7 +938,7 @@ fn lines_that_cannot_be_imported_are_named_and_the_rest_is_stored() {
 }
 
 #[test]
-fn exit_codes_say_what_happened() {
+fn exit_codes_distinguish_kinds_of_failure() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     let user = User {
@@ -972,7 +972,7 @@ fn exit_codes_say_what_happened() {
 }
 
 #[test]
-fn a_missing_key_has_the_exit_code_of_a_missing_key() {
+fn a_missing_api_key_exits_with_code_5() {
     let folder = tempfile::tempdir().unwrap();
     let ran = run(remem_on(folder.path()).args(["--url", "http://127.0.0.1:1", "stats", MEMORY]))
         .exits(5);
@@ -1054,7 +1054,7 @@ fn damage_a_text(dir: &Path) {
 }
 
 #[test]
-fn doctor_finds_a_sound_installation_sound_and_a_damaged_one_damaged() {
+fn doctor_passes_a_sound_installation_and_fails_a_damaged_one() {
     let folder = tempfile::tempdir().unwrap();
     let user = User {
         dir: folder.path(),
@@ -1094,7 +1094,7 @@ fn damage(file: &Path, from: &str, to: &str) {
 
 /// Every row has a hash over all of its columns, keys and tenants too; the report has names only.
 #[test]
-fn doctor_names_the_rows_that_are_damaged() {
+fn doctor_names_damaged_rows_without_their_text() {
     let folder = tempfile::tempdir().unwrap();
     if place::database_of(folder.path()).is_some() {
         return; // the store's own tests change rows there
@@ -1138,7 +1138,7 @@ fn doctor_names_the_rows_that_are_damaged() {
 }
 
 #[test]
-fn text_is_redacted_as_a_write_would() {
+fn the_redact_command_redacts_registered_and_shaped_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secrets.jsonl");
     std::fs::write(
@@ -1184,7 +1184,7 @@ fn text_is_redacted_as_a_write_would() {
 }
 
 #[test]
-fn help_version_and_completions_are_there() {
+fn help_version_and_completions_are_printed() {
     let help = run(remem().arg("--help")).exits(0).stdout;
     for word in ["serve", "put", "Exit codes", "--json"] {
         assert!(help.contains(word), "{help}");

@@ -168,7 +168,7 @@ async fn check(server: &ServerProcess, held: &ClientState) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_clients_hold_on_to_goes_on_working() {
+async fn keys_cursors_and_revision_tokens_work_after_a_copy() {
     if runs_elsewhere() {
         return;
     }
@@ -245,7 +245,7 @@ fn killed(random: &mut SeededRandom, from: &str, to: &str) -> CommandOutput {
 }
 
 #[test]
-fn a_copy_that_is_killed_goes_on() {
+fn a_killed_copy_can_be_resumed() {
     if runs_elsewhere() {
         return;
     }
@@ -276,7 +276,7 @@ fn a_copy_that_is_killed_goes_on() {
 }
 
 #[test]
-fn dry_runs_count_and_one_tenant_is_one() {
+fn a_dry_run_only_counts_and_tenant_narrows_the_copy() {
     if runs_elsewhere() {
         return;
     }

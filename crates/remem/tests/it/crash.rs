@@ -104,7 +104,7 @@ fn every_check_is_ok(dir: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_host_keeps_what_it_acknowledged_and_nothing_by_halves() {
+async fn a_killed_host_keeps_acknowledged_writes_and_no_partial_ones() {
     let folder = tempfile::tempdir().unwrap();
     let mut random = SeededRandom::fresh();
     let mut books = Ledger::default();
@@ -174,7 +174,7 @@ async fn a_killed_host_keeps_what_it_acknowledged_and_nothing_by_halves() {
 /// The very first start makes the host's own secret, the first tenant and the first key: none of
 /// them by halves either.
 #[tokio::test]
-async fn a_host_killed_in_its_first_start_comes_up_with_a_key_that_works() {
+async fn a_host_killed_during_its_first_start_restarts_with_a_valid_key() {
     let mut random = SeededRandom::fresh();
     for _ in 0..cases(15, if place::is_postgres() { 15 } else { 60 }) {
         let folder = tempfile::tempdir().unwrap();

@@ -18,7 +18,7 @@ fn raw(server: &ServerProcess, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_method_of_one_s_own_choice_is_no_label_and_no_text_of_the_log() {
+async fn an_unknown_http_method_is_never_echoed_labelled_or_logged() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start_with(folder.path(), &[], &[("REMEM_LOG__LEVEL", "trace")]);
     for n in 0..50 {
@@ -42,7 +42,7 @@ async fn a_method_of_one_s_own_choice_is_no_label_and_no_text_of_the_log() {
 }
 
 #[test]
-fn a_request_names_one_host() {
+fn http_1_1_requires_exactly_one_host_header() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     let ask = |version: &str, hosts: &str| {
@@ -82,7 +82,7 @@ fn list_tools(server: &ServerProcess, headers: &str) -> String {
 
 /// A web page that has its own name resolved to the loopback must not reach the tools with it.
 #[test]
-fn a_foreign_name_reaches_no_mcp_on_the_loopback() {
+fn a_foreign_name_in_host_or_origin_is_refused_by_loopback_mcp() {
     let folder = tempfile::tempdir().unwrap();
     let hosts = ("REMEM_SERVER__HOSTS", r#"["memory.example.com"]"#);
     for (settings, named) in [(&[][..], "403"), (&[hosts][..], "200")] {
@@ -123,7 +123,7 @@ fn a_foreign_name_reaches_no_mcp_on_the_loopback() {
 /// Whatever the folder is, the files in it are their owner's alone, those of an earlier version too.
 #[cfg(unix)]
 #[test]
-fn files_are_their_owner_s_alone() {
+fn files_are_readable_only_by_their_owner() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let open = |mode| std::fs::Permissions::from_mode(mode);
@@ -164,7 +164,7 @@ fn files_are_their_owner_s_alone() {
 /// Many systems start a process with room for few files, and let it make more.
 #[cfg(target_os = "linux")]
 #[test]
-fn as_many_files_may_be_open_as_the_system_lets() {
+fn as_many_files_may_be_open_as_the_hard_limit_allows() {
     use std::io::{BufRead, BufReader};
     let folder = tempfile::tempdir().unwrap();
     let serve =

@@ -239,7 +239,7 @@ async fn assert_unknown(client: &Client, ids: &[String], planted: &[Planted]) {
 }
 
 #[tokio::test]
-async fn a_deleted_entry_leaves_the_files_by_itself() {
+async fn a_deleted_entry_is_removed_from_all_files_automatically() {
     let folder = tempfile::tempdir().unwrap();
     let planted = planted("one");
     let server = ServerProcess::start(folder.path());
@@ -257,7 +257,7 @@ async fn a_deleted_entry_leaves_the_files_by_itself() {
 }
 
 #[tokio::test]
-async fn the_purge_pass_makes_a_deleted_entry_gone_at_once() {
+async fn the_purge_pass_removes_a_deleted_entry_from_files_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let planted = planted("two");
     let server = ServerProcess::start(folder.path());
@@ -276,7 +276,7 @@ async fn the_purge_pass_makes_a_deleted_entry_gone_at_once() {
 }
 
 #[tokio::test]
-async fn an_expired_entry_is_invisible_at_once_and_leaves_the_files() {
+async fn an_expired_entry_is_hidden_at_once_and_removed_from_files() {
     let folder = tempfile::tempdir().unwrap();
     let mut planted = planted("three");
     let server = ServerProcess::start(folder.path());
@@ -315,7 +315,7 @@ async fn an_expired_entry_is_invisible_at_once_and_leaves_the_files() {
 }
 
 #[tokio::test]
-async fn vacuum_on_a_stopped_host_makes_deleted_text_gone_at_once() {
+async fn vacuum_on_a_stopped_host_removes_deleted_text_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let planted = planted("four");
     let mut server = ServerProcess::start(folder.path());
@@ -336,7 +336,7 @@ async fn vacuum_on_a_stopped_host_makes_deleted_text_gone_at_once() {
 }
 
 #[tokio::test]
-async fn a_host_that_dies_right_after_a_delete_finishes_the_job() {
+async fn a_host_killed_after_a_delete_purges_after_its_restart() {
     let folder = tempfile::tempdir().unwrap();
     let planted = planted("five");
     let mut server = ServerProcess::start(folder.path());
@@ -478,7 +478,7 @@ async fn a_forgotten_subject_leaves_no_trace_in_any_file() {
 
 /// The pass that runs by itself does the same a little later.
 #[tokio::test]
-async fn a_forgotten_subject_leaves_the_files_by_itself() {
+async fn a_forgotten_subject_is_removed_from_files_automatically() {
     let folder = tempfile::tempdir().unwrap();
     let mut planted = planted("eight");
     let server = ServerProcess::start(folder.path());

@@ -44,7 +44,7 @@ async fn has_ended(client: &Client, id: &str) {
 }
 
 #[tokio::test]
-async fn the_documented_program_recomputes_the_chain() {
+async fn the_documented_program_verifies_the_chain_and_detects_a_change() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = ServerProcess::start(folder.path());
     let client = server.client();

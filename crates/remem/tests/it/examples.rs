@@ -334,7 +334,7 @@ fn faults(page: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_example_of_the_pages_does_what_it_shows() {
+fn every_documented_example_prints_what_the_page_shows() {
     if place::is_postgres() {
         return; // the pages are about a host with nothing configured
     }
@@ -363,7 +363,7 @@ fn every_example_of_the_pages_does_what_it_shows() {
 }
 
 #[test]
-fn every_block_that_is_not_run_is_there() {
+fn every_excluded_block_exists_in_its_page() {
     let pages = pages();
     for (page, begins, _) in NOT_RUN {
         let text = &pages.iter().find(|(name, _)| name == page).unwrap().1;

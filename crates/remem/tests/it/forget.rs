@@ -146,7 +146,7 @@ fn a_subject_is_forgotten_through_a_server() {
 }
 
 #[test]
-fn a_subject_is_forgotten_on_the_store_itself() {
+fn a_subject_is_forgotten_on_the_local_store() {
     let folder = tempfile::tempdir().unwrap();
     forgets(&User {
         dir: folder.path(),
@@ -155,7 +155,7 @@ fn a_subject_is_forgotten_on_the_store_itself() {
 }
 
 #[test]
-fn a_report_says_how_long_copies_hold_what_is_gone() {
+fn an_erasure_report_says_how_long_backups_hold_the_data() {
     let folder = tempfile::tempdir().unwrap();
     let user = User {
         dir: folder.path(),
@@ -174,7 +174,7 @@ fn a_report_says_how_long_copies_hold_what_is_gone() {
 /// On the disk, in the log, in answers: nowhere, before, during and after. On PostgreSQL the
 /// server's files are looked through.
 #[tokio::test]
-async fn the_words_of_a_subject_are_stored_nowhere() {
+async fn a_subject_is_never_stored_logged_or_echoed_in_plain_text() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start_with(folder.path(), &[], &[("REMEM_LOG__LEVEL", "trace")]);
     let client = server.client();
@@ -238,7 +238,7 @@ async fn the_words_of_a_subject_are_stored_nowhere() {
 /// What the documentation promises for PostgreSQL: after its own full vacuum the text is in none of
 /// the database's files.
 #[tokio::test]
-async fn a_full_vacuum_of_the_database_leaves_nothing_of_a_forgotten_text() {
+async fn vacuum_full_removes_forgotten_text_from_postgres_files() {
     if !place::is_postgres() {
         return;
     }

@@ -17,7 +17,7 @@ fn on_the_store(folder: &tempfile::TempDir) -> User<'_> {
 }
 
 #[test]
-fn a_value_that_cannot_be_is_a_wrong_usage_everywhere() {
+fn invalid_arguments_exit_with_a_usage_error() {
     let folder = tempfile::tempdir().unwrap();
     let user = on_the_store(&folder);
     for line in [
@@ -71,7 +71,7 @@ fn a_value_that_cannot_be_is_a_wrong_usage_everywhere() {
 }
 
 #[test]
-fn every_option_takes_both_kinds_of_durations() {
+fn every_duration_option_takes_short_and_iso_forms() {
     let folder = tempfile::tempdir().unwrap();
     let user = on_the_store(&folder);
     for ttl in ["7d", "P7D", "168h", "1h30m"] {
@@ -119,7 +119,7 @@ fn every_option_takes_both_kinds_of_durations() {
 }
 
 #[test]
-fn a_text_is_typed_as_words() {
+fn text_arguments_are_joined_and_a_dash_reads_stdin() {
     let folder = tempfile::tempdir().unwrap();
     let user = on_the_store(&folder);
     let entry = user.json(&["put", MEMORY, "Ana", "prefers", "tea", "--tag", "drinks"]);
@@ -133,7 +133,7 @@ fn a_text_is_typed_as_words() {
 
 /// One line of JSON, whatever went wrong and wherever.
 #[test]
-fn errors_are_json_where_json_is_asked_for() {
+fn errors_are_json_with_the_json_option() {
     let folder = tempfile::tempdir().unwrap();
     let user = on_the_store(&folder);
     let file = folder.path().join("no.toml");
@@ -185,7 +185,7 @@ fn errors_are_json_where_json_is_asked_for() {
 }
 
 #[test]
-fn unknown_variables_are_warned_of_and_stop_nothing() {
+fn unknown_environment_variables_only_cause_a_warning() {
     let print = |name: &str| run(remem().args(["config", "print"]).env(name, "debug")).exits(0);
     let near = print("REMEM_LOG_LEVEL");
     assert_eq!(
@@ -221,7 +221,7 @@ fn unknown_variables_are_warned_of_and_stop_nothing() {
 }
 
 #[test]
-fn local_is_possible_whatever_the_environment_says() {
+fn local_overrides_a_url_in_the_environment() {
     let folder = tempfile::tempdir().unwrap();
     let command = |arguments: &[&str]| {
         let mut command = remem_on(folder.path());
@@ -237,7 +237,7 @@ fn local_is_possible_whatever_the_environment_says() {
 
 /// `head` closes the pipe when it has enough.
 #[test]
-fn a_closed_pipe_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let user = on_the_store(&folder);
     let lines: String = (0..2_000)
@@ -271,7 +271,7 @@ fn a_closed_pipe_is_no_error() {
 }
 
 #[test]
-fn files_that_begin_with_a_mark_are_read() {
+fn files_with_a_byte_order_mark_are_imported() {
     let folder = tempfile::tempdir().unwrap();
     let user = on_the_store(&folder);
     let line = "\u{feff}{\"content\": \"from an editor with a mark\"}\r\n";
@@ -293,7 +293,7 @@ fn files_that_begin_with_a_mark_are_read() {
 }
 
 #[test]
-fn a_taken_port_leaves_no_folder() {
+fn serving_on_a_port_in_use_creates_no_data_folder() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -305,7 +305,7 @@ fn a_taken_port_leaves_no_folder() {
 }
 
 #[test]
-fn a_level_that_is_none_is_refused() {
+fn serve_refuses_an_unknown_log_level() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = remem_on(folder.path());
     command.env("REMEM_LOG__LEVEL", "loud");
@@ -319,7 +319,7 @@ fn a_level_that_is_none_is_refused() {
 
 /// What the greeting says can be typed as it is, and finds something.
 #[test]
-fn the_greetings_own_examples_work() {
+fn the_greetings_examples_work_as_printed() {
     let folder = tempfile::tempdir().unwrap();
     let start = || ServerProcess::start_with(folder.path(), &[], &[("REMEM_BOOTSTRAP_KEY", "")]);
     let samples = |server: &ServerProcess| {
@@ -365,7 +365,7 @@ fn the_greetings_own_examples_work() {
 }
 
 #[test]
-fn help_shows_its_own_examples_and_ends_with_the_codes() {
+fn help_shows_command_examples_and_completions_list_values() {
     let help = |arguments: &[&str]| run(remem().args(arguments).arg("--help")).exits(0).stdout;
     assert!(help(&["retract"]).contains("remem retract @me/ops"));
     assert!(!help(&["retract"]).contains("remem history"));

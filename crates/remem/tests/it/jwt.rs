@@ -123,7 +123,7 @@ async fn becomes(client: &Client, token: &str, expected: u16) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_is_a_way_in_on_every_surface_and_never_in_a_file_or_a_log() {
+async fn a_valid_token_authenticates_and_is_never_stored_or_logged() {
     let folder = tempfile::tempdir().unwrap();
     let signing_key = SigningKey::p256();
     let jwks = folder.path().join("keys.json");
@@ -242,7 +242,7 @@ async fn a_token_is_a_way_in_on_every_surface_and_never_in_a_file_or_a_log() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_is_taken_from_the_file_opens_nothing_and_ends_streams() {
+async fn removing_a_signing_key_rejects_its_tokens_and_ends_streams() {
     let folder = tempfile::tempdir().unwrap();
     let old = SigningKey::ed25519();
     let new = SigningKey::p256();
@@ -279,7 +279,7 @@ async fn a_key_that_is_taken_from_the_file_opens_nothing_and_ends_streams() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_ends_when_its_token_does() {
+async fn a_stream_ends_when_its_token_expires() {
     let folder = tempfile::tempdir().unwrap();
     let signing_key = SigningKey::ed25519();
     let jwks = folder.path().join("keys.json");
@@ -350,7 +350,7 @@ impl Issuer {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_behind_a_url_are_fetched_rotated_and_outlive_an_outage() {
+async fn keys_from_a_url_are_fetched_rotated_and_outlive_an_outage() {
     let folder = tempfile::tempdir().unwrap();
     let old = SigningKey::ed25519();
     let new = SigningKey::ed25519();
@@ -385,7 +385,7 @@ async fn keys_behind_a_url_are_fetched_rotated_and_outlive_an_outage() {
 }
 
 #[test]
-fn half_a_section_stops_the_start_and_doctor_tells_about_the_keys() {
+fn incomplete_jwt_settings_stop_the_start_and_doctor_checks_keys() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let file = folder.path().join("remem.toml");

@@ -41,7 +41,7 @@ fn lines_above_the_key_are_refused_alone(
 }
 
 #[test]
-fn a_key_is_made_shown_and_lowered() {
+fn the_trust_of_a_key_is_enforced_shown_and_lowered() {
     at_a_server(|user, server| {
         let as_key = |key: &Value, arguments: &[&str]| {
             let key = key["key"].as_str().unwrap();
@@ -101,7 +101,7 @@ fn a_key_is_made_shown_and_lowered() {
 }
 
 #[test]
-fn a_delete_says_that_the_text_is_held() {
+fn deleting_a_held_entry_reports_that_its_text_is_kept() {
     at_a_server(|user, _| {
         let id = user.put(&["The gate was accepted by this."]);
         user.text(&[&["link", MEMORY, &id][..], &LINK].concat());

@@ -123,7 +123,7 @@ fn is_name(field: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_value_that_is_registered_late_leaves_every_field() {
+async fn a_secret_registered_late_is_removed_from_every_field() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("data");
     let mut server = ServerProcess::start_with(&dir, &[], &[("REMEM_VAULT_KEY", VAULT_KEY)]);
@@ -199,7 +199,7 @@ async fn a_value_that_is_registered_late_leaves_every_field() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_event_holds_what_callers_write() {
+async fn no_event_contains_text_written_by_callers() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = ServerProcess::start(&folder.path().join("data"));
     let client = server.client();

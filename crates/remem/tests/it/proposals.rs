@@ -186,7 +186,7 @@ fn an_automations_life(folder: &Path, remem: impl Fn(&[&str]) -> CommandOutput) 
 }
 
 #[test]
-fn proposals_are_managed_through_a_server_and_on_the_store() {
+fn proposals_and_automations_are_managed_over_http_and_locally() {
     let folder = tempfile::tempdir().unwrap();
     let files = tempfile::tempdir().unwrap();
     let local = |arguments: &[&str]| run(remem_on(folder.path()).arg("--local").args(arguments));
@@ -225,7 +225,7 @@ fn proposals_are_managed_through_a_server_and_on_the_store() {
 }
 
 #[test]
-fn a_host_that_is_told_nonsense_about_proposals_does_not_start() {
+fn an_invalid_proposal_setting_is_refused_at_start() {
     let folder = tempfile::tempdir().unwrap();
     let refused = run(remem_on(folder.path())
         .env("REMEM_PROPOSALS__REQUIRED_ROLE", "emperor")

@@ -111,7 +111,7 @@ impl Drop for Receiver {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_is_told_to_a_webhook() {
+async fn run_events_are_delivered_to_a_webhook() {
     let Some(python) = std::env::var_os("REMEM_TEST_PYTHON") else {
         panic!(
             "REMEM_TEST_PYTHON is not set: run `scripts/test`, which installs the OpenWOP client for Python and sets it"

@@ -5,7 +5,7 @@ use memchr::memmem;
 
 /// The switch reads its variables by these names, and a marker is compiled with its own.
 #[test]
-fn the_program_knows_no_break() {
+fn the_binary_contains_no_sabotage_marker() {
     let program = std::fs::read(env!("CARGO_BIN_EXE_remem")).expect("the program under test");
     let table = include_str!("../../../../scripts/sabotage.tsv");
     let names: Vec<&str> = table

@@ -222,7 +222,7 @@ async fn plant_in_parameters(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_text_field_of_every_request_has_a_plan_and_keeps_no_secret() {
+async fn every_request_text_field_has_a_plan_and_leaks_no_secret() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("data");
     let file = folder.path().join("secrets.jsonl");

@@ -132,7 +132,7 @@ async fn stop_under_load(dir: &Path, random: &mut SeededRandom) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stopping_host_loses_nothing_and_leaves_in_time() {
+async fn a_stopping_host_loses_no_acknowledged_write_and_exits_in_time() {
     let mut random = SeededRandom::fresh();
     for _ in 0..5 {
         let folder = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ fn half_sent(server: &ServerProcess, text: &str) -> HalfSent {
 }
 
 #[tokio::test]
-async fn a_request_under_way_is_finished_before_the_host_leaves() {
+async fn a_request_in_flight_completes_before_the_host_exits() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = ServerProcess::start(folder.path());
     let mut open = half_sent(&server, "sent in two halves");
@@ -204,7 +204,7 @@ async fn a_request_under_way_is_finished_before_the_host_leaves() {
 
 /// From its greeting on: a supervisor may change its mind at once.
 #[test]
-fn a_signal_right_after_the_greeting_is_an_orderly_stop() {
+fn a_signal_right_after_startup_stops_the_host_cleanly() {
     let folder = tempfile::tempdir().unwrap();
     for start in 0..16 {
         let mut server = ServerProcess::start(folder.path());
@@ -273,7 +273,7 @@ async fn a_stream_resumes_without_a_gap_or_a_repeat() {
 }
 
 #[tokio::test]
-async fn a_stream_delivers_what_other_processes_write() {
+async fn a_stream_delivers_writes_of_other_processes() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     server

@@ -110,7 +110,7 @@ async fn a_key_of_another_tenant_stops_every_command() {
 }
 
 #[test]
-fn the_tenant_of_the_key_may_be_named_and_none_need_be() {
+fn the_tenant_option_is_optional_and_may_name_the_keys_tenant() {
     let host = prepared();
     for arguments in [&["list", "m"][..], &["--tenant", "default", "list", "m"]] {
         let listed = run(host.remem(&["--json"]).args(arguments)).exits(0);

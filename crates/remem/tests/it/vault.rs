@@ -68,7 +68,7 @@ fn found(dir: &Path) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_secret_is_nowhere_but_in_the_vault() {
+async fn a_vault_secret_never_appears_in_files_logs_or_output() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("data");
     let file = folder.path().join("value");
@@ -162,7 +162,7 @@ async fn a_secret_is_nowhere_but_in_the_vault() {
 
 /// A key that is set later seals from then on, and opens what the host sealed without it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_of_its_own_can_come_later_on_the_embedded_store() {
+async fn a_vault_key_can_be_added_later_on_the_embedded_store() {
     if place::is_postgres() {
         return;
     }

@@ -86,14 +86,14 @@ fn is_refused(answer: &HttpAnswer) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_handshake_is_waited_for() {
+async fn a_request_waits_for_a_slow_database_handshake() {
     let host = ProxiedHost::start(&[]).await;
     host.cut(ProxyMode::Delay(Duration::from_secs(3))).await;
     read(&host.server.client()).await.is(200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_is_answered_when_its_deadline_has_passed() {
+async fn a_request_is_refused_when_its_deadline_has_passed() {
     let settings = [
         ("REMEM_LIMITS__REQUEST_MS_MAX", "500"),
         ("REMEM_STORAGE__WAIT_MS_MAX", NEVER_MS),
@@ -105,7 +105,7 @@ async fn a_request_is_answered_when_its_deadline_has_passed() {
 
 /// Ten callers come, and nothing is served: one opens the connection, two wait, seven are refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_with_too_many_waiters_is_told_to_come_back() {
+async fn a_tenant_with_too_many_waiting_requests_is_refused() {
     let settings = [
         ("REMEM_STORAGE__WAITERS_MAX", "2"),
         ("REMEM_LIMITS__REQUEST_MS_MAX", NEVER_MS),

@@ -6,7 +6,7 @@ use crate::common::{ServerProcess, files, place};
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_is_kept_and_its_secret_and_url_are_in_no_file_and_no_log() {
+async fn a_webhook_survives_restart_without_secret_or_url_in_files_or_logs() {
     let folder = tempfile::tempdir().unwrap();
     let environment = [
         ("REMEM_LOG__LEVEL", "trace"),

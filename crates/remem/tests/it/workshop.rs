@@ -28,7 +28,7 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 }
 
 #[test]
-fn an_operators_week() {
+fn sessions_slots_rules_and_audits_work_at_the_command_line() {
     at_a_server(|user| {
         let talk = "Please open the gate for the release. Always cite the source of a rule.";
         for thread in ["monday", "tuesday", "wednesday"] {
@@ -217,7 +217,7 @@ fn what_was_read_somewhere_is_marked(user: &User) {
 }
 
 #[test]
-fn the_past_is_asked_for_and_carried_elsewhere() {
+fn as_of_reads_past_entries_and_exports_keep_their_facets() {
     at_a_server(|user| {
         let fact = |text: &str, from: &str| {
             user.json(&[
@@ -279,7 +279,7 @@ fn the_past_is_asked_for_and_carried_elsewhere() {
 }
 
 #[test]
-fn a_host_with_profiles_that_cannot_be_does_not_start() {
+fn an_invalid_profile_is_refused_and_a_valid_one_is_listed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("remem.toml");
     std::fs::write(

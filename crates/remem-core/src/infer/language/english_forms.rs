@@ -105,7 +105,7 @@ fn restore_verb(stem: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn forms_of_a_verb_have_one_base() {
+    fn inflected_verbs_share_a_base_form() {
         let base = |word: &str| super::base_form(word, true);
         for (forms, expected) in [
             ("clear clears cleared clearing", "clear"),

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_verified_over_thirty_characters() {
+    fn the_github_token_checksum_is_verified() {
         let random = "Kq7zP2mW9x4LtB6vNc3RjY8sHd5Fg1";
         let good = format!(
             "{random}{}",

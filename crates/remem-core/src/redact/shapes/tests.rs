@@ -37,7 +37,7 @@ fn check((kind, before, head, tail, after): ShapeCase<'_>) {
 }
 
 #[test]
-fn vendor_tokens() {
+fn vendor_tokens_are_redacted() {
     let hex64 = HEX32.repeat(2);
     let r48 = format!("{R24}{R24}");
     let r86 = format!("{R36}{R36}{}Ab3+/x9Q2w", "d7");
@@ -179,7 +179,7 @@ fn vendor_tokens() {
 }
 
 #[test]
-fn tokens_that_carry_their_own_proof() {
+fn a_jwt_needs_a_header_with_an_algorithm() {
     let header = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9";
     check((
         "jwt",
@@ -200,7 +200,7 @@ fn tokens_that_carry_their_own_proof() {
 }
 
 #[test]
-fn private_key_blocks_go_whole() {
+fn private_key_blocks_are_redacted_whole() {
     let line = "MIIEvKq7zP2mW9x4LtB6vNc3RjY8sHd5Fg1TaUe0oKq7zP2mW9x4LtB6vNc3RjY8";
     for kind in [
         "PRIVATE KEY",
@@ -233,7 +233,7 @@ fn private_key_blocks_go_whole() {
 }
 
 #[test]
-fn passwords_in_urls_go_alone() {
+fn only_the_password_of_a_url_is_redacted() {
     for (before, password, after) in [
         (
             "postgres://svc:",
@@ -255,7 +255,7 @@ fn passwords_in_urls_go_alone() {
 }
 
 #[test]
-fn headers_and_assignments_keep_their_names() {
+fn headers_and_assignments_keep_their_field_names() {
     let cases: &[ShapeCase<'_>] = &[
         (
             "authorization",
@@ -298,7 +298,7 @@ fn headers_and_assignments_keep_their_names() {
 }
 
 #[test]
-fn ordinary_text_is_left_alone() {
+fn ordinary_text_is_unchanged() {
     let text = include_str!("../testdata/ordinary.txt");
     let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
     assert!(lines.len() >= 60, "only {} controls", lines.len());
@@ -318,7 +318,7 @@ fn ordinary_text_is_left_alone() {
 }
 
 #[test]
-fn placeholders_of_documentation_are_left_alone() {
+fn documentation_placeholders_are_unchanged() {
     for line in [
         format!("ghp_{}", "x".repeat(36)),
         format!("npm_{}", "0".repeat(36)),
@@ -348,7 +348,7 @@ fn placeholders_of_documentation_are_left_alone() {
 }
 
 #[test]
-fn the_table_is_in_order() {
+fn shape_kinds_are_unique_named_and_documented() {
     let kinds: Vec<&str> = shape_table().map(|(kind, _)| kind).collect();
     assert!(kinds.len() >= 28);
     for (kind, doc) in shape_table() {

@@ -40,7 +40,7 @@ fn with(kind: ProposalKind, more: Value) -> Map<String, Value> {
 }
 
 #[test]
-fn good_artifacts_have_a_name() {
+fn valid_artifacts_have_a_name() {
     for (kind, name) in ProposalKind::ALL
         .into_iter()
         .zip(["pack.a-1", "pack", "t", "a"])
@@ -86,7 +86,7 @@ fn all_refused<const N: usize>(kind: ProposalKind, rows: [(&str, Value); N]) {
 }
 
 #[test]
-fn bad_agent_packs_are_refused_by_field() {
+fn invalid_agent_packs_are_rejected_by_field() {
     let agent = |id: &str, more: Value| {
         let mut manifest = map(
             json!({"agentId": id, "persona": "P", "modelClass": "general", "systemPrompt": "Canary"}),
@@ -127,7 +127,7 @@ fn bad_agent_packs_are_refused_by_field() {
 }
 
 #[test]
-fn bad_workflow_packs_are_refused_by_field() {
+fn invalid_workflow_packs_are_rejected_by_field() {
     let node = json!({"id": "a", "typeId": "core.noop"});
     let flow = |id: &str| json!({"id": id, "nodes": [node]});
     let rows = [
@@ -153,7 +153,7 @@ fn bad_workflow_packs_are_refused_by_field() {
 }
 
 #[test]
-fn bad_templates_are_refused_by_field() {
+fn invalid_templates_are_rejected_by_field() {
     let variables = |name: &str| json!([{"name": name}]);
     let rows = [
         ("artifact", json!({"canary": 1})),
@@ -194,7 +194,7 @@ fn bad_templates_are_refused_by_field() {
 }
 
 #[test]
-fn bad_automations_are_refused_by_field() {
+fn invalid_automations_are_rejected_by_field() {
     let nested = (0..30).fold(json!("canary"), |value, _| json!([value]));
     let rows = [
         ("artifact", json!({"canary": 1})),
@@ -249,7 +249,7 @@ fn bad_automations_are_refused_by_field() {
 }
 
 #[test]
-fn one_kind_is_not_another() {
+fn an_artifact_is_valid_for_its_own_kind_only() {
     for kind in ProposalKind::ALL {
         assert!(
             check(kind, &Map::new(), &Policy::default()).is_err(),
@@ -264,7 +264,7 @@ fn one_kind_is_not_another() {
 }
 
 #[test]
-fn names_use_a_closed_alphabet() {
+fn artifact_names_use_a_closed_alphabet() {
     for good in ["a", "a.b_c-1", &"a".repeat(128)] {
         assert!(is_name(good), "{good}");
     }
@@ -285,7 +285,7 @@ fn names_use_a_closed_alphabet() {
 }
 
 #[test]
-fn one_meaning_has_one_text() {
+fn equal_json_has_one_canonical_text() {
     let a: Value = serde_json::from_str(
         r#"{ "b": [1, {"y": null, "x": "ü\"\n"}], "a": {"d": 1.5, "c": true} }"#,
     )
@@ -309,7 +309,7 @@ fn one_meaning_has_one_text() {
 }
 
 #[test]
-fn what_does_not_fit_its_hash_is_nothing() {
+fn a_stored_artifact_with_a_wrong_hash_is_rejected() {
     let artifact = Artifact::new(&map(json!({"a": 1}))).unwrap();
     let stored = |text: &str, hash: &str| Artifact::from_stored(text.to_owned(), hash);
     assert_eq!(
@@ -340,7 +340,7 @@ fn what_does_not_fit_its_hash_is_nothing() {
 }
 
 #[test]
-fn artifacts_are_bounded() {
+fn artifacts_are_bounded_in_size_and_depth() {
     let of =
         |bytes: usize| Artifact::new(&map(json!({"a": "x".repeat(bytes - r#"{"a":""}"#.len())})));
     assert_eq!(of(256 * 1024).unwrap().text().len(), 256 * 1024);
@@ -358,7 +358,7 @@ fn template(text: &str, variables: Value) -> PromptTemplate {
 }
 
 #[test]
-fn places_are_filled() {
+fn template_slots_are_filled() {
     let Installable::Prompt(both) = check(
         ProposalKind::PromptTemplate,
         &map(good(ProposalKind::PromptTemplate)),
@@ -452,7 +452,7 @@ proptest! {
     #![proptest_config(config(64, 200))]
 
     #[test]
-    fn the_text_knows_no_order_and_comes_back(fields in prop::collection::btree_map(any::<String>(), value(), 0..6)) {
+    fn the_canonical_text_ignores_key_order_and_round_trips(fields in prop::collection::btree_map(any::<String>(), value(), 0..6)) {
         let artifact: Map<String, Value> = fields.into_iter().collect();
         let written = Artifact::new(&artifact).unwrap();
         prop_assert_eq!(&written.to_map(), &artifact);
@@ -463,7 +463,7 @@ proptest! {
     }
 
     #[test]
-    fn checks_never_panic(fields in prop::collection::btree_map(any::<String>(), value(), 0..4), kind in prop::sample::select(ProposalKind::ALL.to_vec()), at in 0..4usize, wild in value()) {
+    fn checking_arbitrary_artifacts_never_panics(fields in prop::collection::btree_map(any::<String>(), value(), 0..4), kind in prop::sample::select(ProposalKind::ALL.to_vec()), at in 0..4usize, wild in value()) {
         let mut artifact = map(good(kind));
         prop_assert!(check(kind, &artifact, &Policy::default()).is_ok());
         if let Some(field) = artifact.keys().nth(at).cloned() {

@@ -16,7 +16,7 @@ fn at(text: &str) -> Timestamp {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn automations_round_trip_through_their_map() {
     let rows = [
         json!({"automationId": "a", "schedule": {"every": "PT90M"}, "agentId": "local.a.b", "enabled": false, "title": "T"}),
         json!({"automationId": "a", "schedule": {"cron": "0 9 * * 1-5", "zone": "Europe/Berlin"}, "workflowId": "w", "inputs": {"a": [1]}}),
@@ -41,7 +41,7 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
-fn once_is_once() {
+fn a_one_time_automation_is_due_once() {
     let once = automation(json!({"at": "2026-05-01T09:00:00Z"}));
     let due = at("2026-05-01T09:00:00Z");
     let before = due.plus_ms(-1);
@@ -61,7 +61,7 @@ fn once_is_once() {
 }
 
 #[test]
-fn what_is_off_is_never_due() {
+fn a_disabled_automation_is_never_due() {
     let mut off = automation(json!({"every": "PT1M"}));
     off.enabled = false;
     let from = at("2026-01-01T00:00:00Z");
@@ -73,7 +73,7 @@ fn what_is_off_is_never_due() {
 }
 
 #[test]
-fn millions_that_were_missed_are_one() {
+fn millions_of_missed_ticks_collapse_into_the_latest() {
     let from = at("1990-01-01T00:00:00Z");
     let rows = [
         (
@@ -112,7 +112,7 @@ fn millions_that_were_missed_are_one() {
 }
 
 #[test]
-fn ends_of_time_are_no_trouble() {
+fn extreme_timestamps_do_not_overflow() {
     let ends = [
         Timestamp(i64::MIN),
         Timestamp(-1),
@@ -176,7 +176,7 @@ proptest! {
     #![proptest_config(config(64, 200))]
 
     #[test]
-    fn the_latest_is_the_last_of_all(
+    fn latest_due_equals_the_last_tick_in_the_range(
         (schedule, minutes) in prop::sample::select(schedules()),
         anchor in -20_000_000..20_000_000i64,
         start in 0..40_000_000i64,

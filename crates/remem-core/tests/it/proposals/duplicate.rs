@@ -37,7 +37,7 @@ fn found(
 }
 
 #[test]
-fn the_same_bytes_come_first() {
+fn an_identical_artifact_is_preferred_as_duplicate() {
     let draft = prompt("t", LONG);
     let near = prompt("t", &LONG.replace("usual", "same"));
     let known = [
@@ -62,7 +62,7 @@ fn the_same_bytes_come_first() {
 }
 
 #[test]
-fn the_nearest_one_counts_whatever_it_is_called() {
+fn the_most_similar_artifact_is_found_regardless_of_name() {
     let draft = prompt("t", LONG);
     let known = [
         (
@@ -104,7 +104,7 @@ fn the_nearest_one_counts_whatever_it_is_called() {
 }
 
 #[test]
-fn what_does_another_thing_is_no_duplicate() {
+fn a_different_workflow_or_tool_set_is_not_a_duplicate() {
     let draft = automation("a", "report-a", "0 9 * * *");
     let rows = [
         (
@@ -148,7 +148,7 @@ fn what_does_another_thing_is_no_duplicate() {
 }
 
 #[test]
-fn what_cannot_be_read_is_no_duplicate() {
+fn unreadable_artifacts_are_not_duplicates() {
     let draft = prompt("t", LONG);
     assert_eq!(
         duplicate_of(

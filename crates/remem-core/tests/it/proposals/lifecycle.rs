@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use remem_core::proposal::{ProposalAction, ProposalKind, ProposalState};
 
 #[test]
-fn every_step_from_every_state() {
+fn state_transitions_match_the_table() {
     use ProposalState::{Applied, Archived, Draft, Rejected, Revised};
     // In the order of `Step::ALL`: revise, apply, reject, archive.
     let table: [(ProposalState, [Option<ProposalState>; 4]); 5] = [
@@ -34,7 +34,7 @@ fn every_step_from_every_state() {
 }
 
 #[test]
-fn names_are_read_back() {
+fn state_and_kind_names_round_trip() {
     for state in ProposalState::ALL {
         assert_eq!(ProposalState::parse(state.as_str()), Some(state));
     }
@@ -102,7 +102,7 @@ proptest! {
     #![proptest_config(config(100, 400))]
 
     #[test]
-    fn every_way_is_the_way_of_the_model(steps in prop::collection::vec(prop::sample::select(ProposalAction::ALL.to_vec()), 0..30)) {
+    fn action_sequences_match_the_model(steps in prop::collection::vec(prop::sample::select(ProposalAction::ALL.to_vec()), 0..30)) {
         let mut state = ProposalState::Draft;
         let mut model = LifecycleModel::default();
         let mut applied = 0;

@@ -72,7 +72,7 @@ fn crons(drafts: &[ProposalDraft]) -> Vec<&str> {
 }
 
 #[test]
-fn what_is_started_by_the_clock_becomes_an_automation() {
+fn runs_at_regular_times_become_an_automation() {
     let nine = 9 * 60;
     let rows: [(&str, Times<'_>, &str); 9] = [
         (
@@ -174,7 +174,7 @@ fn what_is_started_by_the_clock_becomes_an_automation() {
 }
 
 #[test]
-fn what_only_looks_like_the_clock_is_left_alone() {
+fn irregular_runs_yield_no_automation() {
     let nine = 9 * 60;
     let rows: [(&str, Times<'_>); 8] = [
         ("four times", &[(0, nine), (1, nine), (2, nine), (3, nine)]),
@@ -299,7 +299,7 @@ fn what_only_looks_like_the_clock_is_left_alone() {
 }
 
 #[test]
-fn the_clocks_are_those_of_the_zone() {
+fn regular_times_are_detected_in_the_local_zone() {
     // Nine in Berlin, before and after the change of 25 October 2026.
     let first = "2026-10-21T07:00:00Z"
         .parse::<jiff::Timestamp>()
@@ -321,7 +321,7 @@ fn the_clocks_are_those_of_the_zone() {
 }
 
 #[test]
-fn agents_and_several_principals() {
+fn agent_runs_are_drafted_and_equal_drafts_deduplicated() {
     let days = [(0, 540), (1, 540), (2, 540), (3, 540), (4, 540)];
     let agent: Vec<RunTrace> = on(&days)
         .into_iter()
@@ -389,7 +389,7 @@ fn chains(drafts: &[ProposalDraft]) -> Vec<(Vec<&str>, u32)> {
 }
 
 #[test]
-fn what_follows_one_another_becomes_a_chain() {
+fn consecutive_runs_become_a_workflow_chain() {
     for length in 2..=4 {
         let ids = &["fetch", "sum", "send", "file"][..length];
         for pause in [0, 10] {
@@ -455,7 +455,7 @@ fn what_follows_one_another_becomes_a_chain() {
 }
 
 #[test]
-fn what_only_looks_like_a_chain_is_left_alone() {
+fn unrelated_runs_yield_no_chain() {
     let ids = ["fetch", "sum"];
     assert!(drafts_of(rows_of(&ids, 0..4, 2)).is_empty(), "four times");
     assert!(
@@ -534,7 +534,7 @@ fn texts(count: usize, form: impl Fn(usize) -> String) -> Vec<String> {
 }
 
 #[test]
-fn what_is_worded_alike_becomes_a_template() {
+fn similar_task_texts_become_a_template() {
     type TextForm = fn(usize) -> String;
     let rows: [(&str, TextForm, &str); 6] = [
         (
@@ -602,7 +602,7 @@ fn what_is_worded_alike_becomes_a_template() {
 }
 
 #[test]
-fn one_that_differs_elsewhere_does_not_spoil_a_template() {
+fn an_outlier_text_does_not_prevent_a_template() {
     let mut all = texts(6, |n| {
         format!("Please read ticket T-{n} and write a short answer")
     });
@@ -623,7 +623,7 @@ fn one_that_differs_elsewhere_does_not_spoil_a_template() {
 }
 
 #[test]
-fn what_only_looks_alike_is_no_template() {
+fn dissimilar_task_texts_yield_no_template() {
     let form = |n: usize| format!("Please read ticket T-{n} and write a short answer");
     let none = |texts: &[String], what: &str| {
         assert_eq!(
@@ -702,7 +702,7 @@ fn packs(tools: Vec<ToolTrace>) -> Vec<ProposalDraft> {
 }
 
 #[test]
-fn tools_in_the_same_order_become_an_agent() {
+fn repeated_tool_sequences_become_an_agent_pack() {
     let drafts = packs(used(
         "vendor.acme.helper",
         &["memory.search", "mail:send", "memory.search"],
@@ -758,7 +758,7 @@ fn tools_in_the_same_order_become_an_agent() {
 }
 
 #[test]
-fn tools_that_only_look_like_a_routine_are_left_alone() {
+fn rare_or_trivial_tool_sequences_yield_no_agent_pack() {
     let agent = "vendor.acme.helper";
     assert!(packs(used(agent, &["a", "b"], 4)).is_empty(), "four times");
     assert!(packs(used(agent, &["a"], 9)).is_empty(), "one tool");

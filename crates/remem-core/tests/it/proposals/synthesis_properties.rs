@@ -139,7 +139,7 @@ proptest! {
     #![proptest_config(config(64, 150))]
 
     #[test]
-    fn the_order_of_traces_does_not_matter(traces in traces(), seed in any::<u64>()) {
+    fn drafts_do_not_depend_on_trace_order(traces in traces(), seed in any::<u64>()) {
         let turned = Traces { runs: shuffled(&traces.runs, seed), tools: shuffled(&traces.tools, seed) };
         let a = drafts(&traces);
         let b = drafts(&turned);
@@ -149,7 +149,7 @@ proptest! {
 }
 
 #[test]
-fn no_word_of_a_caller_is_shown() {
+fn titles_and_rationales_omit_caller_text() {
     let inputs = |day: i64| json!({"canarykey": ["canary"], "task": format!("Canary please read ticket canary{day} and write a short answer")});
     let fixed = json!({"canarykey": "canary"});
     let mut runs: Vec<RunTrace> = (0..8)
@@ -210,7 +210,7 @@ fn drafts_and_sources_are_bounded() {
 }
 
 #[test]
-fn what_is_too_large_or_too_old_is_left_out() {
+fn oversized_and_too_old_traces_are_ignored() {
     let daily = |name: &str, from: i64, inputs: &Value| {
         (0..6)
             .map(|day| {
@@ -259,7 +259,7 @@ fn what_is_too_large_or_too_old_is_left_out() {
 /// Ten thousand traces of the kind that takes longest: a slow algorithm would not end in any
 /// reasonable time.
 #[test]
-fn hostile_traces_take_no_longer_than_others() {
+fn hostile_traces_are_processed_in_bounded_time() {
     let words = |n: usize| {
         let mut words = vec!["word".to_owned(); 198];
         [(n % 7) * 20, 60 + n % 50, 120 + n % 60, 190]

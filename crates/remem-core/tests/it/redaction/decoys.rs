@@ -135,7 +135,7 @@ fn check_gone(name: &str, encoded: &str, before: &str, after: &str) {
 }
 
 #[test]
-fn packed_data_hides_no_other_encoding() {
+fn compressed_decoys_do_not_hide_encoded_values() {
     let decoy = decoy();
     assert!(decoy.len() < 2_500);
     for (name, encoded) in encodings() {
@@ -147,7 +147,7 @@ fn packed_data_hides_no_other_encoding() {
 }
 
 #[test]
-fn data_too_large_to_look_at_is_replaced_and_hides_nothing() {
+fn undecodable_data_is_replaced_and_hides_no_values() {
     let bomb = bomb();
     for (name, encoded) in encodings().into_iter().step_by(3) {
         check_gone(name, &encoded, &format!("{bomb} the token is "), "");
@@ -165,7 +165,7 @@ fn data_too_large_to_look_at_is_replaced_and_hides_nothing() {
 }
 
 #[test]
-fn a_value_far_inside_packed_data_is_found() {
+fn a_value_deep_inside_compressed_data_is_found() {
     for filler in [256 << 10, 3 << 20] {
         let inside = format!("{}{VALUE} end", "x filler ".repeat(filler / 9));
         for packed in [gzip(inside.as_bytes()), zlib(inside.as_bytes())] {
@@ -179,7 +179,7 @@ fn a_value_far_inside_packed_data_is_found() {
 }
 
 #[test]
-fn a_value_across_the_border_of_two_windows_is_found() {
+fn a_value_across_a_window_boundary_is_found() {
     let hex = per_byte(|byte| format!("{byte:02x}"), ":");
     for border in [32 << 10, 64 << 10, 128 << 10, 192 << 10] {
         for before in (border - 80..border + 8).step_by(3) {
@@ -193,7 +193,7 @@ fn a_value_across_the_border_of_two_windows_is_found() {
 }
 
 #[test]
-fn packed_data_inside_packed_data_is_followed() {
+fn nested_compressed_data_is_unpacked() {
     let wordy = prose(400_000);
     for inner in [
         gzip(VALUE.as_bytes()),
@@ -215,7 +215,7 @@ fn packed_data_inside_packed_data_is_followed() {
 }
 
 #[test]
-fn false_beginnings_do_not_hide_a_true_one() {
+fn false_gzip_headers_do_not_hide_a_real_one() {
     for begin in [
         &b"\x1f\x8b\x08"[..],
         b"\x1f\x8b\x08\x08name",
@@ -229,7 +229,7 @@ fn false_beginnings_do_not_hide_a_true_one() {
 }
 
 #[test]
-fn packed_data_of_ordinary_size_stays() {
+fn compressed_data_without_values_is_unchanged() {
     let manifest = format!(
         "{{\"name\":\"shop\",\"manifest\":\"{}\",\"icon\":\"data:image/png;base64,{}\"}}",
         prose(1 << 20).replace(" a", "\\n  key: \\\"a\\\"\\n"),

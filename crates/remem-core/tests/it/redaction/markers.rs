@@ -29,7 +29,7 @@ fn check(values: &[(&str, &str)], text: &str, expected: &str) {
 const KEY: &str = "Kq7zP2mW9x4LtB6vNc3R";
 
 #[test]
-fn markers_already_there_are_kept() {
+fn existing_markers_are_kept() {
     for text in [
         "see [REDACTED:openai-prod] above",
         "[REDACTED:a][REDACTED:b]",
@@ -42,7 +42,7 @@ fn markers_already_there_are_kept() {
 }
 
 #[test]
-fn a_marker_does_not_shelter_a_value() {
+fn a_value_inside_a_marker_is_redacted() {
     check(
         &[("k", KEY)],
         &format!("see [REDACTED:{KEY}] there"),
@@ -61,7 +61,7 @@ fn a_marker_does_not_shelter_a_value() {
 }
 
 #[test]
-fn values_that_look_like_markers_neither_recurse_nor_corrupt() {
+fn marker_like_values_do_not_recurse_or_corrupt_markers() {
     check(&[("m", "REDACTED")], "a REDACTED b", "a [REDACTED:m] b");
     check(&[("m", "REDACTED")], "a [REDACTED:x] b", "a [REDACTED:x] b");
     check(&[("m", "[REDACTED:")], "a [REDACTED: b", "a [REDACTED:m] b");
@@ -79,7 +79,7 @@ fn values_that_look_like_markers_neither_recurse_nor_corrupt() {
 }
 
 #[test]
-fn gluing_cannot_bring_a_value_back() {
+fn values_formed_by_inserted_markers_are_redacted() {
     check(
         &[("k", KEY), ("m", "]abcdefg")],
         &format!("x{KEY}abcdefg y"),
@@ -99,7 +99,7 @@ fn gluing_cannot_bring_a_value_back() {
 }
 
 #[test]
-fn hostile_ids_become_numbers() {
+fn invalid_ids_become_numbered_ids() {
     for id in [
         "id]with]brackets",
         "id\nnewline",
@@ -127,7 +127,7 @@ fn hostile_ids_become_numbers() {
 }
 
 #[test]
-fn an_id_that_holds_a_value_is_not_shown() {
+fn an_id_containing_a_value_is_replaced() {
     check(
         &[("vault/hunter2-hunter2", KEY), ("other", "hunter2-hunter2")],
         &format!("use {KEY}"),
@@ -171,7 +171,7 @@ fn the_longest_match_names_a_merged_span() {
 }
 
 #[test]
-fn values_go_before_shapes_and_are_not_reported_as_such() {
+fn known_values_take_precedence_over_shapes() {
     let token = format!("ghp_{KEY}jY8sHd5Fg1TaUe0o");
     let known = redactor(&[("gh", &token)]).clean(&format!("a {token} b"), ShapePolicy::Redact);
     assert_eq!(
@@ -191,7 +191,7 @@ fn values_go_before_shapes_and_are_not_reported_as_such() {
 }
 
 #[test]
-fn the_floor_is_in_characters_and_is_reported() {
+fn values_below_the_floor_are_ignored_and_counted() {
     let redactor = redactor(&[
         ("a", "1234567"),
         ("b", "äöüßéñç"),
@@ -208,7 +208,7 @@ fn the_floor_is_in_characters_and_is_reported() {
 }
 
 #[test]
-fn derived_text_carries_canonical_markers_only() {
+fn derived_text_has_canonical_markers_only() {
     let redactor = redactor(&[("k", KEY)]);
     for (text, expected) in [
         (
@@ -249,7 +249,7 @@ fn derived_text_carries_canonical_markers_only() {
 }
 
 #[test]
-fn fingerprints_tell_value_sets_apart() {
+fn fingerprints_depend_on_values_and_key_only() {
     let key = [7; 32];
     let other_key = [8; 32];
     let print = |values: &[(&str, &str)]| redactor(values).fingerprint(&key);
@@ -270,7 +270,7 @@ fn fingerprints_tell_value_sets_apart() {
 }
 
 #[test]
-fn nothing_prints_a_value() {
+fn debug_output_omits_values() {
     let redactor = redactor(&[("k", KEY)]);
     let shown = format!("{redactor:?} {:?}", SecretValue::new("k", KEY));
     assert!(!shown.contains(KEY) && shown.contains("len: 1"), "{shown}");
@@ -279,7 +279,7 @@ fn nothing_prints_a_value() {
 }
 
 #[test]
-fn hostile_sizes_come_to_an_end() {
+fn hostile_value_sets_and_texts_terminate() {
     let values: Vec<String> = (8..200)
         .map(|n| "a".repeat(n))
         .chain(["ab".repeat(2000)])

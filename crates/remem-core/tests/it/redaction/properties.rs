@@ -88,7 +88,7 @@ proptest! {
     #![proptest_config(config(100, 400))]
 
     #[test]
-    fn no_value_survives_in_dense_overlaps(values in tiny_alphabet_values(), text in "[abAB1 .-]{0,120}") {
+    fn values_in_dense_overlaps_are_redacted(values in tiny_alphabet_values(), text in "[abAB1 .-]{0,120}") {
         let cleaned = redactor(&values).clean(&text, ShapePolicy::Off);
         for value in long_enough(&values) {
             prop_assert!(!cleaned.text.as_str().contains(value.as_str()), "{value:?} in {:?}", cleaned.text);
@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn no_value_survives_in_glued_text((values, text) in tiny_alphabet_values().prop_flat_map(glued)) {
+    fn values_in_concatenated_text_are_redacted((values, text) in tiny_alphabet_values().prop_flat_map(glued)) {
         let cleaned = redactor(&values).clean(&text, ShapePolicy::Redact);
         for value in long_enough(&values) {
             prop_assert!(!cleaned.text.as_str().contains(value.as_str()), "{value:?} in {:?}", cleaned.text);
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn no_unicode_value_survives_anywhere(value in "\\PC{8,20}", before in "\\PC{0,20}", after in "\\PC{0,20}") {
+    fn unicode_values_are_redacted_in_any_context(value in "\\PC{8,20}", before in "\\PC{0,20}", after in "\\PC{0,20}") {
         let values = [value.clone()];
         let text = format!("{before}{value}{after}");
         let cleaned = redactor(&values).clean(&text, ShapePolicy::Off);
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn no_value_survives_one_json_escape(value in "[a-f\"\\\\/\\n\\té🔑'u0-9]{8,20}", before in "[a-z \\\\\"]{0,8}", after in "[a-z \\\\\"]{0,8}") {
+    fn json_escaped_values_are_redacted_in_any_context(value in "[a-f\"\\\\/\\n\\té🔑'u0-9]{8,20}", before in "[a-z \\\\\"]{0,8}", after in "[a-z \\\\\"]{0,8}") {
         let plain = serde_json::to_string(&value).unwrap();
         let ascii: String = plain.chars().map(|c| if c.is_ascii() { c.to_string() } else { c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect() }).collect();
         for escaped in [plain.replace('/', "\\/"), ascii, plain] {
@@ -125,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn cleaning_twice_is_cleaning_once((values, text) in prop_oneof![odd_values(), tiny_alphabet_values()].prop_flat_map(glued)) {
+    fn redaction_is_idempotent((values, text) in prop_oneof![odd_values(), tiny_alphabet_values()].prop_flat_map(glued)) {
         let redactor = redactor(&values);
         for shapes in [ShapePolicy::Redact, ShapePolicy::Flag, ShapePolicy::Off] {
             let once = redactor.clean(&text, shapes).text.into_string();
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_text_never_panics_and_touches_agrees(values in prop::collection::vec("\\PC{0,12}|[ -~]{0,40}", 0..4), text in "\\PC{0,80}|[ -~\\n]{0,200}|[A-Za-z0-9+/=]{0,200}|[0-9a-f: ]{0,100}") {
+    fn arbitrary_text_never_panics_and_has_findings_agrees(values in prop::collection::vec("\\PC{0,12}|[ -~]{0,40}", 0..4), text in "\\PC{0,80}|[ -~\\n]{0,200}|[A-Za-z0-9+/=]{0,200}|[0-9a-f: ]{0,100}") {
         let redactor = redactor(&values);
         for shapes in [ShapePolicy::Redact, ShapePolicy::Flag, ShapePolicy::Off] {
             let cleaned = redactor.clean(&text, shapes);
@@ -149,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn text_without_a_match_is_byte_equal(values in prop::collection::vec("[A-Z][a-z0-9]{15,30}", 1..4), text in "[ -~\\n]{0,60}|\\PC{0,60}") {
+    fn text_without_a_match_is_unchanged(values in prop::collection::vec("[A-Z][a-z0-9]{15,30}", 1..4), text in "[ -~\\n]{0,60}|\\PC{0,60}") {
         let cleaned = redactor(&values).clean(&text, ShapePolicy::Off);
         prop_assume!(!values.iter().any(|value| text.contains(&value[..8])));
         prop_assert_eq!(cleaned.text.as_str(), text);

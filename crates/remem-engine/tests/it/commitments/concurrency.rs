@@ -143,7 +143,7 @@ async fn fire_all(host: Arc<TestHost>) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn engines_that_fire_at_the_same_time_fire_once() {
+async fn concurrent_engines_fire_each_commitment_once() {
     let hosts = engines().await;
     let host = &hosts[0];
     let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
@@ -262,7 +262,7 @@ async fn all_see(hosts: &[Arc<TestHost>], holds: bool, observers: usize) -> usiz
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_predicate_fires_once_each_time_it_comes_true_whoever_sees_it() {
+async fn concurrent_observations_fire_a_predicate_at_most_once_per_change() {
     let hosts = engines().await;
     let host = &hosts[0];
     let new = |n: usize| {

@@ -96,7 +96,7 @@ async fn a_fired_commitment_starts_its_run_in_the_same_commit() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_any_more_is_told_all_the_same() {
+async fn a_commitment_fires_without_a_run_if_its_workflow_is_gone() {
     let node = TestEnv::new().await.host().await;
     let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
     node.engine
@@ -139,7 +139,7 @@ async fn what_cannot_be_started_any_more_is_told_all_the_same() {
 }
 
 #[tokio::test]
-async fn too_many_open_runs_of_a_memory_hold_it_up() {
+async fn a_memory_at_its_open_run_limit_delays_further_fires() {
     let mut env = TestEnv::new().await;
     env.policy.commitment_runs_max = 2;
     let node = env.host().await;
@@ -185,7 +185,7 @@ async fn too_many_open_runs_of_a_memory_hold_it_up() {
 
 /// The observation is not repeated, so it must be kept until a run can be started.
 #[tokio::test]
-async fn a_predicate_that_came_true_while_there_was_no_room_fires_when_there_is() {
+async fn a_predicate_met_at_the_run_limit_fires_when_a_run_ends() {
     let mut env = TestEnv::new().await;
     env.policy.commitment_runs_max = 1;
     let node = env.host().await;
@@ -242,7 +242,7 @@ async fn a_predicate_that_came_true_while_there_was_no_room_fires_when_there_is(
 }
 
 #[tokio::test]
-async fn what_waits_for_room_keeps_no_other_memory_waiting() {
+async fn a_memory_at_its_run_limit_does_not_delay_other_memories() {
     let mut env = TestEnv::new().await;
     (env.policy.commitment_runs_max, env.policy.fires_max) = (1, 8);
     let node = env.host().await;
@@ -272,7 +272,7 @@ async fn what_waits_for_room_keeps_no_other_memory_waiting() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_keeps_nobody_waiting() {
+async fn unreadable_commitments_do_not_block_others() {
     let node = TestEnv::new().await.host().await;
     let policy = Policy::default();
     let redactor = Redactor::empty();
@@ -318,7 +318,7 @@ async fn what_cannot_be_read_keeps_nobody_waiting() {
 
 /// A workflow that writes a commitment would otherwise start itself again and again.
 #[tokio::test]
-async fn what_a_run_writes_promises_nothing() {
+async fn text_written_by_a_run_creates_no_commitment() {
     let node = TestEnv::new().await.host().await;
     let config = json!({"memoryAction": "write", "memoryRef": "m", "content": "Remind me in one minute to look again."});
     let workflow =

@@ -9,7 +9,7 @@ use remem_testkit::{NOON, TestEnv};
 use serde_json::json;
 
 #[tokio::test]
-async fn a_promise_is_armed_off_the_path_of_the_writer_and_fires_once() {
+async fn an_inferred_commitment_is_armed_by_the_pass_and_fires_once() {
     let node = TestEnv::new().await.host().await;
     let id = say(&node, "Remind me tomorrow at 9am to renew the certificate.").await;
     let found = all(&node).await;
@@ -60,7 +60,7 @@ async fn a_promise_is_armed_off_the_path_of_the_writer_and_fires_once() {
 }
 
 #[tokio::test]
-async fn nobody_arms_what_nobody_vouches_for() {
+async fn an_untrusted_commitment_does_not_fire_until_a_caller_arms_it() {
     let node = TestEnv::new().await.host().await;
     say_tagged(
         &node,
@@ -109,7 +109,7 @@ async fn nobody_arms_what_nobody_vouches_for() {
 }
 
 #[tokio::test]
-async fn what_is_not_confirmed_is_dropped_in_the_end() {
+async fn an_unconfirmed_commitment_is_cancelled_and_later_purged() {
     let node = TestEnv::new().await.host().await;
     say_tagged(
         &node,
@@ -131,7 +131,7 @@ async fn what_is_not_confirmed_is_dropped_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_memory_decides_what_becomes_of_promises() {
+async fn commitment_rules_control_arming_and_time_zone() {
     let node = TestEnv::new().await.host().await;
     let rules = |arm: &str| NewCommitmentRules {
         arm: Some(arm.to_owned()),
@@ -173,7 +173,7 @@ async fn a_memory_decides_what_becomes_of_promises() {
 /// The node that was to read the entry has crashed: another one reads it after its instant, and the
 /// commitment fires late instead of never.
 #[tokio::test]
-async fn what_is_read_late_fires_late_unless_that_is_long_ago() {
+async fn an_overdue_inferred_commitment_fires_late_unless_long_past() {
     let node = TestEnv::new().await.host().await;
     put(&node, text("Remind me in 10 minutes to call the bank.")).await;
     node.at(15 * 60);
@@ -188,7 +188,7 @@ async fn what_is_read_late_fires_late_unless_that_is_long_ago() {
 }
 
 #[tokio::test]
-async fn a_promise_of_an_instant_that_had_passed_is_none() {
+async fn a_promise_already_past_when_written_creates_no_commitment() {
     let node = TestEnv::new().await.host().await;
     let origin = remem_core::Origin {
         id: remem_core::EntryId::parse("old").unwrap(),

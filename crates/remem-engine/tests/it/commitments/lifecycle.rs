@@ -14,7 +14,7 @@ use remem_testkit::{NOON, TestEnv};
 use serde_json::json;
 
 #[tokio::test]
-async fn a_commitment_goes_with_its_entry() {
+async fn deleting_or_forgetting_an_entry_removes_its_commitment() {
     let node = TestEnv::new().await.host().await;
     let deleted = say(&node, "Remind me tomorrow at 9am to call the bank.").await;
     node.engine
@@ -47,7 +47,7 @@ async fn a_commitment_goes_with_its_entry() {
 }
 
 #[tokio::test]
-async fn what_expired_promises_nothing() {
+async fn a_commitment_does_not_fire_after_its_entry_expires() {
     let node = TestEnv::new().await.host().await;
     let draft = Draft {
         content: "Remind me tomorrow at 9am to call the bank.".to_owned(),
@@ -67,7 +67,7 @@ async fn what_expired_promises_nothing() {
 
 /// A commitment whose source is no longer true ends, and is not processed again and again.
 #[tokio::test]
-async fn a_commitment_ends_when_its_source_is_not_true_any_more() {
+async fn a_commitment_is_cancelled_when_its_source_becomes_invalid() {
     let node = TestEnv::new().await.host().await;
     let facets = Facets {
         valid_at: Some(NOON),
@@ -122,7 +122,7 @@ async fn a_commitment_ends_when_its_source_is_not_true_any_more() {
 }
 
 #[tokio::test]
-async fn a_commitment_is_explained_by_words_of_redacted_memory() {
+async fn a_commitment_is_explained_with_redacted_text() {
     let node = TestEnv::new().await.host().await;
     let secret = "sk-ant-api03-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     say(
@@ -147,7 +147,7 @@ async fn a_commitment_is_explained_by_words_of_redacted_memory() {
 
 /// Redacting a late secret from a record must not disarm it.
 #[tokio::test]
-async fn a_commitment_stays_armed_when_its_record_is_held_against_new_rules() {
+async fn rescanning_a_commitment_for_a_late_secret_keeps_it_armed() {
     let env = TestEnv::new().await;
     let node = env.host().await;
     let predicate = Some("the hunter2hunter2 build is green".to_owned());
@@ -206,7 +206,7 @@ async fn a_commitment_stays_armed_when_its_record_is_held_against_new_rules() {
 }
 
 #[tokio::test]
-async fn pages_go_through_all_of_them() {
+async fn commitment_pages_list_every_commitment_in_due_order() {
     let node = TestEnv::new().await.host().await;
     for n in 0..7 {
         node.engine
@@ -248,7 +248,7 @@ async fn pages_go_through_all_of_them() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_predicate_ends_with_the_time_of_its_text() {
+async fn a_predicate_does_not_fire_after_its_entry_expires() {
     let node = TestEnv::new().await.host().await;
     let ends = Some(NOON.plus_ms(3_600_000));
     put(
@@ -274,7 +274,7 @@ async fn what_waits_for_a_predicate_ends_with_the_time_of_its_text() {
 }
 
 #[tokio::test]
-async fn a_key_that_may_write_needs_no_right_to_read() {
+async fn commitment_writes_need_no_read_permission() {
     let node = TestEnv::new().await.host().await;
     let request = |permissions: &[Permission]| KeyRequest {
         tenant: node.caller.tenant().clone(),

@@ -432,7 +432,7 @@ impl SimulatedDay {
 }
 
 #[tokio::test]
-async fn exactly_what_may_fire_fires() {
+async fn simulated_days_fire_exactly_the_expected_commitments() {
     // Fewer cases, because each opens a database.
     let days = if is_postgres() {
         cases(3, 6)

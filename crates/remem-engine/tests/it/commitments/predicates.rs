@@ -39,7 +39,7 @@ async fn a_predicate_fires_when_it_comes_true() {
 }
 
 #[tokio::test]
-async fn a_fact_that_somebody_writes_is_an_observation() {
+async fn a_written_fact_counts_as_an_observation_if_trusted() {
     let node = TestEnv::new().await.host().await;
     say(&node, "Remind me when the report is filed.").await;
     assert_eq!(all(&node).await.len(), 1);
@@ -50,7 +50,7 @@ async fn a_fact_that_somebody_writes_is_an_observation() {
 }
 
 #[tokio::test]
-async fn a_heartbeat_tells_of_changes_alone() {
+async fn a_heartbeat_is_evaluated_once_per_tick_and_reports_changes_only() {
     let node = TestEnv::new().await.host().await;
     say(&node, "Let me know when the invoice clears.").await;
     let new = NewHeartbeat {
@@ -112,7 +112,7 @@ async fn a_heartbeat_tells_of_changes_alone() {
 /// One page of the log holds both the commitment and the fact it waited for: the order of the log
 /// decides, not that of the pages.
 #[tokio::test]
-async fn a_fact_that_follows_its_promise_closely_is_not_lost() {
+async fn a_fact_fires_only_commitments_written_before_it() {
     let node = TestEnv::new().await.host().await;
     put(&node, text("The report has been filed.")).await;
     put(&node, text("Remind me when the report is filed.")).await;
@@ -138,7 +138,7 @@ async fn a_fact_that_follows_its_promise_closely_is_not_lost() {
 }
 
 #[tokio::test]
-async fn names_of_heartbeats_hold_no_secrets() {
+async fn a_heartbeat_with_a_secret_in_its_memory_ref_or_tag_is_refused() {
     let node = TestEnv::new().await.host().await;
     let new = |memory_ref: &str, tag: &str| NewHeartbeat {
         memory_ref: memory_ref.to_owned(),

@@ -7,7 +7,7 @@ use remem_testkit::{NOON, TestEnv};
 use std::sync::Arc;
 
 #[tokio::test]
-async fn recurring_ones_go_on_and_missed_ticks_become_one() {
+async fn a_recurring_commitment_fires_once_for_several_missed_ticks() {
     let node = TestEnv::new().await.host().await;
     let new = NewCommitment {
         text: "Check the queue.".to_owned(),
@@ -52,7 +52,7 @@ async fn recurring_ones_go_on_and_missed_ticks_become_one() {
 /// The firing records of the earlier commitment are still there; they must not count for the new
 /// one.
 #[tokio::test]
-async fn what_is_promised_again_after_its_text_went_fires_again() {
+async fn a_commitment_repeated_after_its_entry_was_deleted_fires_again() {
     let node = TestEnv::new().await.host().await;
     for life in 1..=3 {
         let id = put(&node, text("Remind me when the report is filed.")).await;
@@ -76,7 +76,7 @@ async fn what_is_promised_again_after_its_text_went_fires_again() {
 }
 
 #[tokio::test]
-async fn what_is_made_again_by_hand_after_it_fired_fires_again() {
+async fn a_commitment_created_again_after_it_fired_fires_again() {
     let node = TestEnv::new().await.host().await;
     for life in 1..=3 {
         node.engine
@@ -104,7 +104,7 @@ async fn what_is_made_again_by_hand_after_it_fired_fires_again() {
 /// A process whose clock is behind can snooze a commitment to an instant for which it has fired. On
 /// SQLite only: on PostgreSQL the clock is the database's.
 #[tokio::test]
-async fn an_instant_that_was_fired_for_is_passed_over() {
+async fn an_instant_that_has_already_fired_is_skipped() {
     let ahead = TestEnv::sqlite();
     let behind = TestEnv {
         clock: Arc::new(remem_engine::ports::FixedClock::at(NOON)),
@@ -156,7 +156,7 @@ async fn an_instant_that_was_fired_for_is_passed_over() {
 /// Firings of a predicate are numbered: a commitment that follows another must not begin at one
 /// again.
 #[tokio::test]
-async fn the_same_promise_can_be_made_again_once_it_was_kept() {
+async fn recreating_a_done_commitment_continues_its_firing_count() {
     let node = TestEnv::new().await.host().await;
     for round in 1..=3 {
         node.at(round * 10);
@@ -194,7 +194,7 @@ async fn the_same_promise_can_be_made_again_once_it_was_kept() {
 }
 
 #[tokio::test]
-async fn what_is_said_again_after_it_ended_is_meant_again() {
+async fn repeating_a_text_rearms_a_done_commitment() {
     let node = TestEnv::new().await.host().await;
     say(&node, "Let me know when the invoice clears.").await;
     let id = all(&node).await.remove(0).id;

@@ -12,7 +12,7 @@ use remem_testkit::NOON;
 use serde_json::json;
 
 #[tokio::test]
-async fn a_gate_takes_as_many_as_it_says_and_none_of_them_twice() {
+async fn a_gate_opens_at_its_quorum_and_counts_each_voter_once() {
     let world = ProposalTest::gated(2).await;
     let id = world
         .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
@@ -96,7 +96,7 @@ async fn a_gate_takes_as_many_as_it_says_and_none_of_them_twice() {
 }
 
 #[tokio::test]
-async fn a_revision_makes_votes_void_and_its_author_no_judge_of_it() {
+async fn a_revision_voids_votes_and_its_author_cannot_approve_it() {
     let world = ProposalTest::gated(2).await;
     let id = world
         .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
@@ -145,7 +145,7 @@ async fn a_revision_makes_votes_void_and_its_author_no_judge_of_it() {
 }
 
 #[tokio::test]
-async fn a_no_ends_a_gate() {
+async fn a_rejection_closes_the_gate() {
     let world = ProposalTest::gated(2).await;
     let id = world
         .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
@@ -169,7 +169,7 @@ async fn a_no_ends_a_gate() {
 }
 
 #[tokio::test]
-async fn what_nobody_decides_about_in_time_is_rejected() {
+async fn an_undecided_proposal_is_rejected_after_the_timeout() {
     let world = ProposalTest::gated(2).await;
     let id = world
         .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
@@ -206,7 +206,7 @@ async fn what_nobody_decides_about_in_time_is_rejected() {
 }
 
 #[tokio::test]
-async fn a_quorum_is_passed_over_only_where_that_is_allowed_and_never_in_silence() {
+async fn overriding_a_quorum_must_be_allowed_and_is_audited() {
     let strict = ProposalTest::gated(3).await;
     let id = strict
         .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
@@ -305,7 +305,7 @@ async fn a_quorum_is_passed_over_only_where_that_is_allowed_and_never_in_silence
 }
 
 #[tokio::test]
-async fn a_gate_of_other_days_does_not_outlive_what_was_applied_without_it() {
+async fn a_gate_is_voided_when_its_proposal_is_applied_directly() {
     let world = ProposalTest::gated(2).await;
     let id = world
         .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
@@ -335,7 +335,7 @@ async fn a_gate_of_other_days_does_not_outlive_what_was_applied_without_it() {
 }
 
 #[tokio::test]
-async fn a_gate_that_cannot_be_read_lets_nobody_pass() {
+async fn an_unreadable_gate_blocks_approval() {
     let world = ProposalTest::gated(1).await;
     let id = world
         .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))

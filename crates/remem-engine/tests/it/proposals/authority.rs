@@ -7,7 +7,7 @@ use remem_engine::proposals::{NewTrace, ProposalChanges, ProposalQuery, Proposal
 use serde_json::json;
 
 #[tokio::test]
-async fn without_the_scope_nothing_happens_but_a_trace_of_it() {
+async fn apply_without_its_scope_is_refused_and_audited() {
     let world = ProposalTest::direct().await;
     let id = world
         .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
@@ -40,7 +40,7 @@ async fn without_the_scope_nothing_happens_but_a_trace_of_it() {
 }
 
 #[tokio::test]
-async fn each_right_is_needed() {
+async fn each_proposal_operation_requires_its_scope() {
     let world = ProposalTest::direct().await;
     let id = world
         .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
@@ -93,7 +93,7 @@ async fn each_right_is_needed() {
 }
 
 #[tokio::test]
-async fn a_role_or_scope_that_is_asked_for_is_needed_and_an_unknown_one_denies_everybody() {
+async fn a_required_role_or_scope_is_enforced_and_unknown_ones_deny_all() {
     let reviewer = [
         Permission::RunsRead,
         Permission::ManifestRead,

@@ -151,7 +151,7 @@ async fn behaviour(meddle: impl AsyncFn(&Engine, &Caller)) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_is_not_applied_has_no_effect_at_all() {
+async fn an_unapplied_proposal_has_no_effect() {
     let plain = behaviour(async |_, _| {}).await;
     assert!(
         plain.iter().any(|line| line.contains("run.completed"))

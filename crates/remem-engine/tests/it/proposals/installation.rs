@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 #[tokio::test]
-async fn what_is_installed_are_the_bytes_that_were_reviewed() {
+async fn the_installed_bytes_are_those_that_were_reviewed() {
     for (kind, artifact) in of_each_kind() {
         let world = ProposalTest::direct().await;
         let id = world.submit(kind, artifact.clone()).await;
@@ -84,7 +84,7 @@ async fn what_is_installed_are_the_bytes_that_were_reviewed() {
 }
 
 #[tokio::test]
-async fn numbers_are_installed_as_they_were_written() {
+async fn numbers_are_installed_byte_for_byte() {
     // 1.0 and 1 are the same number but not the same bytes; a large number does not survive every
     // parser.
     let world = ProposalTest::direct().await;
@@ -105,7 +105,7 @@ async fn numbers_are_installed_as_they_were_written() {
 }
 
 #[tokio::test]
-async fn the_newest_revision_is_what_is_applied_and_only_as_it_was_seen() {
+async fn apply_installs_the_newest_revision_and_refuses_a_stale_hash() {
     let world = ProposalTest::direct().await;
     let id = world
         .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
@@ -161,7 +161,7 @@ async fn the_newest_revision_is_what_is_applied_and_only_as_it_was_seen() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_not_what_their_hash_says_are_not_installed() {
+async fn an_artifact_that_does_not_match_its_hash_is_not_installed() {
     let world = ProposalTest::direct().await;
     let id = world
         .submit(ProposalKind::PromptTemplate, template("greeting", "Hello"))
@@ -204,7 +204,7 @@ async fn bytes_that_are_not_what_their_hash_says_are_not_installed() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_taken_is_not_taken_over() {
+async fn a_proposal_does_not_overwrite_an_existing_name() {
     let world = ProposalTest::direct().await;
     world
         .engine
@@ -258,7 +258,7 @@ async fn a_name_that_is_taken_is_not_taken_over() {
 }
 
 #[tokio::test]
-async fn of_two_who_apply_at_once_one_installs() {
+async fn concurrent_applies_install_once() {
     for gated in [false, true] {
         let world = if gated {
             ProposalTest::gated(1).await
@@ -283,7 +283,7 @@ async fn of_two_who_apply_at_once_one_installs() {
 }
 
 #[tokio::test]
-async fn an_agent_speaks_by_an_installed_template() {
+async fn an_agent_can_use_an_installed_prompt_template() {
     let world = ProposalTest::direct().await;
     let (_stop, stopping) = watch::channel(false);
     runner::start_run_executor(&world.engine, &stopping);

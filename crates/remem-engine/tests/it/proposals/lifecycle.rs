@@ -41,7 +41,7 @@ async fn bring(world: &ProposalTest, state: ProposalState) -> String {
 }
 
 #[tokio::test]
-async fn every_step_from_every_state_is_taken_or_refused_as_the_lifecycle_says() {
+async fn each_action_in_each_state_follows_the_lifecycle() {
     use remem_core::proposal::ProposalAction;
     for state in ProposalState::ALL {
         for step in ProposalAction::ALL {
@@ -80,7 +80,7 @@ async fn every_step_from_every_state_is_taken_or_refused_as_the_lifecycle_says()
 }
 
 #[tokio::test]
-async fn what_is_malformed_for_its_kind_is_refused_when_it_is_applied() {
+async fn a_malformed_artifact_is_refused_when_applied() {
     let world = ProposalTest::direct().await;
     for (kind, artifact, field) in [
         (
@@ -120,7 +120,7 @@ async fn what_is_malformed_for_its_kind_is_refused_when_it_is_applied() {
 }
 
 #[tokio::test]
-async fn a_repeated_submission_is_one_proposal() {
+async fn a_repeated_submission_creates_one_proposal() {
     let world = ProposalTest::direct().await;
     let new = |text: &str| NewProposal {
         kind: ProposalKind::PromptTemplate,
@@ -208,7 +208,7 @@ async fn lists_are_paged_and_filtered() {
 }
 
 #[tokio::test]
-async fn a_host_without_a_desk_has_no_proposals() {
+async fn without_a_review_store_proposals_are_not_provided() {
     let env = TestEnv {
         review: None,
         ..TestEnv::new().await
@@ -233,7 +233,7 @@ async fn a_host_without_a_desk_has_no_proposals() {
 }
 
 #[tokio::test]
-async fn there_is_an_end_to_proposals_and_revisions() {
+async fn the_number_of_proposals_and_revisions_is_limited() {
     let mut env = TestEnv::new().await;
     env.policy.proposals_open_max = 2;
     env.policy.proposals_max = 3;

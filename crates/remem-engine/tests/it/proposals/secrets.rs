@@ -10,7 +10,7 @@ use remem_engine::vault::SecretScope;
 use serde_json::json;
 
 #[tokio::test]
-async fn a_secret_never_comes_in_and_one_that_comes_to_light_keeps_a_proposal_out() {
+async fn secrets_are_redacted_from_proposals_and_late_ones_block_apply() {
     let world = ProposalTest::direct().await;
     let secret = |name: &'static str, value: &'static str| {
         world.engine.set_secret(

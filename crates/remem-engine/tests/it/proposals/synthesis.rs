@@ -46,7 +46,7 @@ async fn live(world: &ProposalTest, days: i64) {
 }
 
 #[tokio::test]
-async fn what_is_done_again_and_again_becomes_a_draft_and_once() {
+async fn repeated_activity_is_drafted_as_proposals_once() {
     let world = ProposalTest::direct().await;
     live(&world, 7).await;
     let report = world.pass().await;
@@ -106,7 +106,7 @@ async fn what_is_done_again_and_again_becomes_a_draft_and_once() {
 }
 
 #[tokio::test]
-async fn a_dry_run_drafts_nothing_and_traces_are_forgotten_in_time() {
+async fn a_dry_run_drafts_nothing_and_old_traces_are_purged() {
     let world = ProposalTest::direct().await;
     live(&world, 5).await;
     let dry = world
@@ -127,7 +127,7 @@ async fn a_dry_run_drafts_nothing_and_traces_are_forgotten_in_time() {
 }
 
 #[tokio::test]
-async fn a_draft_that_repeats_another_one_says_so() {
+async fn a_duplicate_proposal_names_its_original() {
     let world = ProposalTest::direct().await;
     let id = world
         .submit(ProposalKind::WorkflowChainPack, chain("weekly", "a text"))

@@ -10,7 +10,7 @@ use remem_store::{RetentionState, StoreError};
 use remem_testkit::NOON;
 
 #[tokio::test]
-async fn d02_every_tier_has_its_anchor() {
+async fn d02_each_tier_is_anchored_to_its_session_or_interaction() {
     let shop = WorkshopTest::open().await;
     let heard = shop
         .put("~/ops", turn("t1", "operator", None, "hello"))
@@ -51,7 +51,7 @@ async fn d02_every_tier_has_its_anchor() {
 }
 
 #[tokio::test]
-async fn d03_only_the_six_cells_are_produced() {
+async fn d03_only_allowed_tier_and_typology_pairs_are_stored() {
     let shop = WorkshopTest::open().await;
     for tier in Tier::ALL {
         for typology in Typology::ALL {
@@ -100,7 +100,7 @@ async fn d03_only_the_six_cells_are_produced() {
 }
 
 #[tokio::test]
-async fn d11_the_schema_refuses_by_itself() {
+async fn d11_the_store_schema_enforces_invariants_without_the_engine() {
     let shop = WorkshopTest::open().await;
     shop.rule("w1").await;
     let scope = Scope::new(
@@ -149,7 +149,7 @@ async fn d11_the_schema_refuses_by_itself() {
 }
 
 #[tokio::test]
-async fn d12_the_primitives_are_declared_per_kind_of_agent() {
+async fn d12_each_profile_sets_its_own_retention_masking_and_world() {
     let notes = Profile {
         name: "notes".into(),
         session_idle_ms: DAY_MS,

@@ -26,7 +26,7 @@ fn claim(text: &str) -> Draft {
 }
 
 #[tokio::test]
-async fn a_session_is_closed_by_the_limits_and_shapes_of_its_tenant() {
+async fn closing_a_session_applies_the_configured_size_and_shape_policy() {
     let env = TestEnv::new().await;
     let parts = EngineParts::new(
         env.store.clone(),
@@ -58,7 +58,7 @@ async fn a_session_is_closed_by_the_limits_and_shapes_of_its_tenant() {
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_be_closed_holds_up_no_other() {
+async fn an_unreadable_session_does_not_block_closing_others() {
     let shop = WorkshopTest::open().await;
     // Sixty unreadable sessions, older than the one of the workshop memory.
     let tenant = shop.ada.tenant();

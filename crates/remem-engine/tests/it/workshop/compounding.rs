@@ -5,7 +5,7 @@ use remem_core::{Draft, Evidence, Tier, Trust, Typology};
 use remem_engine::sessions::SessionState;
 
 #[tokio::test]
-async fn d07_episodes_compound_and_claims_need_corroboration() {
+async fn d07_repeated_episodes_are_promoted_and_claims_need_corroboration() {
     let shop = WorkshopTest::open().await;
     // Procedures are stored as persistent entries.
     let habit = shop
@@ -97,7 +97,7 @@ async fn d07_episodes_compound_and_claims_need_corroboration() {
 }
 
 #[tokio::test]
-async fn inv_60_compounding_again_makes_nothing_new() {
+async fn inv_60_compounding_the_same_episodes_again_adds_nothing() {
     let shop = WorkshopTest::open().await;
     a_week(&shop).await;
     shop.engine.close_session(&shop.ada, "~/ops").await.unwrap();

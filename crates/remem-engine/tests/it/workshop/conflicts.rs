@@ -123,7 +123,7 @@ async fn d08_conflicts_are_resolved_by_kind() {
 }
 
 #[tokio::test]
-async fn what_was_true_two_years_ago_loses_its_text() {
+async fn an_invalidated_answer_loses_its_text_after_two_years() {
     let shop = WorkshopTest::open().await;
     shop.tell("Nadia's role is release manager.").await;
     shop.at(1_000);
@@ -147,7 +147,7 @@ async fn what_was_true_two_years_ago_loses_its_text() {
 }
 
 #[tokio::test]
-async fn what_is_said_in_passing_takes_nobodys_place() {
+async fn a_session_statement_does_not_supersede_a_persistent_answer() {
     let shop = WorkshopTest::open().await;
     let fact = shop.tell("Nadia's role is release manager.").await;
     let passing = Draft {

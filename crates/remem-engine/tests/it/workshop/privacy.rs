@@ -5,7 +5,7 @@ use super::{WorkshopTest, by, rejected, said};
 use remem_core::{Draft, Rejection, Trust};
 
 #[tokio::test]
-async fn d10_a_workshop_mirrors_nothing() {
+async fn d10_a_workshop_refuses_traces_and_pseudonymizes_personal_data() {
     let shop = WorkshopTest::open().await;
     let trace = r#"{"traceId":"4bf92f3577b34da6","spanId":"00f067aa0ba902b7","name":"scan","startTimeUnixNano":"1"}"#;
     assert!(matches!(
@@ -57,7 +57,7 @@ async fn d10_a_workshop_mirrors_nothing() {
 }
 
 #[tokio::test]
-async fn what_came_from_a_source_goes_with_it() {
+async fn forgetting_a_source_erases_its_entries() {
     let shop = WorkshopTest::open().await;
     let source = shop
         .engine

@@ -5,7 +5,7 @@ use remem_core::{Draft, Rejection, Tier, Trust, Typology};
 use remem_engine::sessions::SessionState;
 
 #[tokio::test]
-async fn d04_no_statement_restates_a_rule_of_its_world() {
+async fn d04_a_statement_that_restates_a_rule_of_its_world_is_refused() {
     let shop = WorkshopTest::open().await;
     shop.rule("w1").await;
     for tier in [Tier::Session, Tier::Persistent] {
@@ -64,7 +64,7 @@ async fn d04_no_statement_restates_a_rule_of_its_world() {
 /// A rule that is newer than the claim: the claim is not promoted, and the session closes
 /// nevertheless.
 #[tokio::test]
-async fn a_promoted_rule_is_no_claim() {
+async fn a_claim_that_restates_a_newer_rule_is_not_promoted() {
     let shop = WorkshopTest::open().await;
     let claim = by(
         Trust::Operator,

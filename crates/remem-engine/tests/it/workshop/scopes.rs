@@ -7,7 +7,7 @@ use remem_engine::search::SearchRequest;
 use remem_store::RetentionState;
 
 #[tokio::test]
-async fn d01_one_place_keeps_every_agents_memory() {
+async fn d01_user_and_shared_memories_share_one_store() {
     let shop = WorkshopTest::open().await;
     shop.tell("Nadia's role is release manager.").await;
     shop.put("shared", said("The office is closed on Monday."))
@@ -31,7 +31,7 @@ async fn d01_one_place_keeps_every_agents_memory() {
 }
 
 #[tokio::test]
-async fn d05_nobody_reads_across_contexts() {
+async fn d05_data_is_not_readable_across_tenants() {
     let shop = WorkshopTest::open().await;
     shop.tell("Nadia's role is release manager.").await;
     shop.rule("w1").await;
@@ -77,7 +77,7 @@ async fn d05_nobody_reads_across_contexts() {
 }
 
 #[tokio::test]
-async fn d06_an_operator_sees_their_own_and_what_is_shared() {
+async fn d06_a_user_sees_only_their_own_and_shared_memories() {
     let shop = WorkshopTest::open().await;
     let own = shop.tell("Nadia's role is release manager.").await;
     shop.put("shared", said("The office is closed on Monday."))

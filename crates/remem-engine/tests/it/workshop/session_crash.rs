@@ -108,7 +108,7 @@ async fn pass(host: &TestHost) -> Result<(), remem_engine::EngineError> {
 }
 
 #[tokio::test]
-async fn wherever_a_process_dies_a_session_ends_once() {
+async fn after_a_crash_at_any_point_a_session_is_closed_once() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     week(&host).await;
@@ -160,7 +160,7 @@ async fn wherever_a_process_dies_a_session_ends_once() {
 
 /// Several nodes without leases close one session at once.
 #[tokio::test]
-async fn however_many_close_it_a_session_ends_once() {
+async fn concurrent_closers_close_a_session_once() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     week(&host).await;
@@ -184,7 +184,7 @@ async fn however_many_close_it_a_session_ends_once() {
 
 /// The session is closed between a put's reading it and its commit.
 #[tokio::test]
-async fn inv_57_what_comes_too_late_opens_the_next_session() {
+async fn inv_57_a_write_after_the_close_opens_a_new_session() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     week(&host).await;

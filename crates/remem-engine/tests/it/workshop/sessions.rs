@@ -90,7 +90,7 @@ async fn d09_transient_memory_ends_with_its_session() {
 }
 
 #[tokio::test]
-async fn inv_57_a_closed_session_accepts_no_writes_and_two_closers_close_it_once() {
+async fn inv_57_a_closed_session_accepts_no_writes_and_is_closed_once() {
     let shop = WorkshopTest::open().await;
     a_week(&shop).await;
     let session = open_session(&shop).await;
@@ -152,7 +152,7 @@ async fn inv_57_a_closed_session_accepts_no_writes_and_two_closers_close_it_once
 }
 
 #[tokio::test]
-async fn a_chat_thread_leaves_what_was_said_and_which_tools_were_called() {
+async fn a_closed_chat_thread_leaves_its_statements_and_tool_calls() {
     let shop = WorkshopTest::open().await;
     a_week(&shop).await;
     let done = shop

@@ -22,7 +22,7 @@ fn ended(text: &str, days: i64) -> Draft {
 }
 
 #[tokio::test]
-async fn a_long_retention_does_not_keep_texts_of_a_short_one() {
+async fn each_memory_is_swept_by_its_own_retention() {
     let short = Profile {
         name: "short".to_owned(),
         history_retention_ms: 30 * DAY_MS,

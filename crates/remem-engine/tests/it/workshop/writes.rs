@@ -3,7 +3,7 @@
 use super::{WorkshopTest, said};
 
 #[tokio::test]
-async fn a_repeated_put_answers_like_the_first_time() {
+async fn a_repeated_put_returns_the_first_entries() {
     let shop = WorkshopTest::open().await;
     let put = |key: &'static str| {
         shop.engine.put(

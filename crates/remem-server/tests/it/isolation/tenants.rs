@@ -106,7 +106,7 @@ async fn view(host: &TestServer, own: &str, foreign: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn another_tenants_data_changes_nothing() {
+async fn data_of_another_tenant_does_not_change_responses() {
     let alone = TestServer::new().await;
     let crowded = TestServer::new().await;
     let own = fill(&alone, "key-of-a", "falcon", 3).await;
@@ -144,7 +144,7 @@ async fn another_tenants_data_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_exists_elsewhere_is_like_what_does_not_exist() {
+async fn entries_of_another_tenant_look_like_missing_ones() {
     let host = TestServer::new().await;
     host.key("b", "key-of-b", &Permission::ALL).await;
     let foreign = fill(&host, "key-of-b", "x", 1).await;

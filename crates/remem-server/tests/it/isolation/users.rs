@@ -872,7 +872,7 @@ async fn operations(host: &TestServer) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn every_operation_is_tried_or_explained() {
+async fn every_operation_is_tested_for_isolation_or_exempt() {
     let tried = TRIED.iter().map(|(operation, _)| (*operation).to_owned());
     let explained = EXPLAINED
         .iter()
@@ -890,7 +890,7 @@ async fn every_operation_is_tried_or_explained() {
 
 /// Without this, Bob might be refused everything because it is asked in the wrong way.
 #[tokio::test]
-async fn everything_that_bob_tries_works_for_ada() {
+async fn every_attempted_operation_succeeds_for_the_owner() {
     let (host, _, names) = twins().await;
     for (operation, ways) in TRIED {
         for how in *ways {
@@ -942,7 +942,7 @@ async fn twins() -> (TestServer, TestServer, Names) {
 }
 
 #[tokio::test]
-async fn inv_14_what_is_adas_own_changes_no_answer_that_bob_gets() {
+async fn inv_14_private_data_does_not_change_responses_to_other_users() {
     let (crowded, alone, names) = twins().await;
     let before = view(&crowded, "ada", &names).await;
     let hers = before
@@ -983,7 +983,7 @@ async fn inv_14_what_is_adas_own_changes_no_answer_that_bob_gets() {
 }
 
 #[tokio::test]
-async fn inv_10_bob_hears_of_nothing_that_is_adas_own() {
+async fn inv_10_events_of_private_memories_are_hidden_from_other_users() {
     let (crowded, alone, _) = twins().await;
     align(&crowded, &alone);
     let mut heard = Vec::new();
@@ -1068,7 +1068,7 @@ async fn inv_10_bob_hears_of_nothing_that_is_adas_own() {
 }
 
 #[tokio::test]
-async fn inv_14_tools_and_webhooks_keep_users_apart() {
+async fn inv_14_tools_and_webhooks_isolate_users() {
     let (crowded, alone, names) = twins().await;
     let posted = crowded.post.take_requests();
     let of = |user: &str| -> Vec<String> {
@@ -1138,7 +1138,7 @@ async fn inv_14_tools_and_webhooks_keep_users_apart() {
 }
 
 #[tokio::test]
-async fn forgetting_reaches_everybodys_memories_and_names_none_of_a_users_own() {
+async fn forget_covers_private_memories_without_listing_their_entries() {
     let (crowded, _, names) = twins().await;
     let report = call(
         &crowded,
@@ -1203,7 +1203,7 @@ async fn forgetting_reaches_everybodys_memories_and_names_none_of_a_users_own() 
 }
 
 #[tokio::test]
-async fn what_is_started_for_ones_own_memory_is_decided_by_its_user() {
+async fn runs_for_a_private_memory_follow_the_rules_of_its_user() {
     let (host, _) = prepared().await;
     call(
         &host,
@@ -1273,7 +1273,7 @@ async fn what_is_started_for_ones_own_memory_is_decided_by_its_user() {
 }
 
 #[tokio::test]
-async fn nothing_is_drafted_from_runs_that_are_one_users() {
+async fn no_proposal_is_drafted_from_private_runs() {
     let (host, _) = prepared().await;
     for day in 1..=7 {
         host.clock.set(NOON.plus_ms(day * 86_400_000));

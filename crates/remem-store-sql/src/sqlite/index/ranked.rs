@@ -57,7 +57,7 @@ mod tests {
         #![proptest_config(proptest::test_runner::Config::with_cases(remem_testkit::cases(64, 256)))]
 
         #[test]
-        fn portions_are_the_sorted_whole(rows in prop::collection::vec((0i64..99, 0i64..50), 0..1_500), portions in prop::collection::vec(1usize..700, 60)) {
+        fn batches_concatenate_to_the_sorted_list(rows in prop::collection::vec((0i64..99, 0i64..50), 0..1_500), portions in prop::collection::vec(1usize..700, 60)) {
             let mut whole = rows.clone();
             whole.sort_unstable_by(|a, b| b.cmp(a));
             let mut best = RankedRows::new(rows);

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_find_what_comparing_all_finds() {
+    fn sign_prefiltering_recalls_the_exact_neighbours() {
         let directions = directions(6_000);
         let exact_db = Connection::open_in_memory().unwrap();
         let signs_db = Connection::open_in_memory().unwrap();
@@ -394,7 +394,7 @@ mod tests {
         #![proptest_config(proptest::test_runner::Config::with_cases(remem_testkit::cases(64, 256)))]
 
         #[test]
-        fn the_closest_are_those_of_a_sorted_list(apart in proptest::collection::vec(0u16..9, 0..60), wanted in 0usize..70) {
+        fn closest_equals_a_sorted_selection(apart in proptest::collection::vec(0u16..9, 0..60), wanted in 0usize..70) {
             let apart: Vec<u16> = apart.into_iter().map(|apart| if apart == 8 { REMOVED_DISTANCE } else { apart }).collect();
             let mut sorted: Vec<u32> = (0..apart.len() as u32).filter(|place| apart[*place as usize] != REMOVED_DISTANCE).collect();
             sorted.sort_by_key(|place| (apart[*place as usize], std::cmp::Reverse(*place)));
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_is_neither_found_nor_kept() {
+    fn removed_vectors_are_not_found_and_not_kept() {
         let directions = directions(40);
         for exact_max in [100, 5] {
             let db = Connection::open_in_memory().unwrap();

@@ -241,7 +241,7 @@ mod tests {
         /// An index that followed all changes gives the same results as one built from the texts
         /// that are left.
         #[test]
-        fn an_index_that_followed_is_like_one_made_anew(
+        fn an_incremental_index_equals_a_rebuilt_one(
             steps in prop::collection::vec((0i64..12, prop::collection::vec(0usize..6, 0..8)), 1..60),
             asked in prop::collection::vec(0usize..9, 1..4),
         ) {

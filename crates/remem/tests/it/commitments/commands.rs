@@ -251,7 +251,7 @@ fn wrong_input(user: &User<'_>) {
 }
 
 #[test]
-fn commitments_at_the_command_line() {
+fn commitment_commands_work_through_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     let user = User {
@@ -266,7 +266,7 @@ fn commitments_at_the_command_line() {
 }
 
 #[test]
-fn commitments_without_a_server() {
+fn commitment_commands_work_on_the_local_store() {
     let folder = tempfile::tempdir().unwrap();
     let user = User {
         dir: folder.path(),
@@ -277,7 +277,7 @@ fn commitments_without_a_server() {
 }
 
 #[test]
-fn settings_of_the_host_hold_where_a_tenant_has_none() {
+fn host_settings_apply_where_a_tenant_has_none() {
     let folder = tempfile::tempdir().unwrap();
     let environment = [
         ("REMEM_COMMITMENTS__ARM", "confirm"),
@@ -329,7 +329,7 @@ impl Drop for Receiver {
 
 /// From the sentence to the webhook's receiver, without running a pass by hand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_promise_is_kept_and_a_webhook_hears_of_it() {
+async fn a_fired_commitment_is_delivered_to_a_webhook() {
     let Some(python) = std::env::var_os("REMEM_TEST_PYTHON") else {
         panic!(
             "REMEM_TEST_PYTHON is not set: run `scripts/test`, which installs the OpenWOP client for Python and sets it"

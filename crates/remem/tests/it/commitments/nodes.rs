@@ -226,7 +226,7 @@ fn check(events: &[Value], count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_fires_once_while_nodes_are_killed_and_paused() {
+async fn each_commitment_fires_once_while_nodes_are_killed_and_paused() {
     let mut nodes = Nodes::start();
     let count = count();
     let mut random = SeededRandom::fresh();

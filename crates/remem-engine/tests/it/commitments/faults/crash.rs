@@ -323,7 +323,7 @@ async fn insist(host: &TestHost, act: impl AsyncFn(&TestHost) -> Result<(), Engi
 }
 
 #[tokio::test(start_paused = true)]
-async fn wherever_it_dies_the_next_one_comes_to_the_same_end() {
+async fn a_crash_at_any_point_leads_to_the_same_final_state() {
     for case in &CASES {
         let clean = TestEnv::sqlite().host().await;
         (case.prepare)(&clean).await.unwrap();
@@ -355,7 +355,7 @@ async fn wherever_it_dies_the_next_one_comes_to_the_same_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_fails_now_and_then_changes_nothing() {
+async fn intermittent_store_failures_do_not_change_the_outcome() {
     let mut faults = 0;
     let mut commitments = 0;
     let small = u64::from(cases(10, 40));

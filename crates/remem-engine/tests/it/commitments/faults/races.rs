@@ -45,7 +45,7 @@ fn is_fire(batch: &Batch) -> bool {
 /// The source ends in the narrowest gap: after everything was read and decided, right before the
 /// firing is committed.
 #[tokio::test]
-async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
+async fn a_source_that_ends_right_before_the_fire_commit_prevents_it() {
     for end in ENDS {
         for by_time in [true, false] {
             let env = TestEnv::sqlite();
@@ -114,7 +114,7 @@ async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
 
 /// In the same gap, a caller cancels or snoozes the commitment: the decided firing does not happen.
 #[tokio::test]
-async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
+async fn a_cancel_or_snooze_right_before_the_fire_commit_prevents_it() {
     for change in [
         CommitmentChange::Cancel,
         CommitmentChange::Snooze(NOON.plus_ms(500_000)),
@@ -159,7 +159,7 @@ async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
 /// Two callers create the same commitment at the same time, and that of the first one has fired
 /// before the second one commits.
 #[tokio::test]
-async fn what_is_made_twice_at_once_fires_once_and_ends() {
+async fn a_commitment_created_twice_concurrently_fires_once() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     let quiet = Arc::new(env.without_faults().host().await);
@@ -212,7 +212,7 @@ async fn what_is_made_twice_at_once_fires_once_and_ends() {
 /// Texts are deleted while their commitments fire: whichever is first decides, and the log shows
 /// which that was.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_fires_after_its_text_went() {
+async fn a_commitment_does_not_fire_after_its_source_ends() {
     let mut before = 0;
     let mut never = 0;
     for (round, end) in ENDS.into_iter().cycle().take(9).enumerate() {
@@ -284,7 +284,7 @@ async fn nothing_fires_after_its_text_went() {
 /// leases come from the database; what a node considers due follows its own clock, which is tested
 /// here.)
 #[tokio::test]
-async fn clocks_that_differ_fire_no_instant_twice() {
+async fn clock_skew_between_nodes_does_not_fire_an_instant_twice() {
     let env = TestEnv::sqlite();
     let skewed = |ms: i64| TestEnv {
         clock: Arc::new(FixedClock::at(NOON.plus_ms(ms))),
