@@ -34,7 +34,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
     let entry = memory("m", &format!("entries/{}", text_of(put, "id")?));
     let heads = ["Flood", "requests/s", "p50", "p95", "p99"];
     let mut table = Table::new(&heads);
-    measure(setup, address, (&key, &entry), "alone", &mut table)?;
+    measure(setup, address, &key, &entry, "alone", &mut table)?;
     let is_over = AtomicBool::new(false);
     let answered = AtomicUsize::new(0);
     let batches = batches();
@@ -45,7 +45,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
             let answered = &answered;
             scope.spawn(move || flood(address, batches, is_over, answered));
         }
-        let measured = measure(setup, address, (&key, &entry), "flooded", &mut table);
+        let measured = measure(setup, address, &key, &entry, "flooded", &mut table);
         is_over.store(true, Ordering::SeqCst);
         measured
     });
@@ -68,7 +68,8 @@ fn text_of(answer: &[u8], name: &str) -> anyhow::Result<String> {
 fn measure(
     setup: &Setup,
     address: SocketAddr,
-    (key, entry): (&str, &str),
+    key: &str,
+    entry: &str,
     when: &str,
     table: &mut Table,
 ) -> anyhow::Result<()> {

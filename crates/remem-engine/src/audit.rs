@@ -33,7 +33,8 @@ impl Engine {
     pub async fn link_action(
         &self,
         caller: &Caller,
-        (memory_ref, id): (&str, &str),
+        memory_ref: &str,
+        id: &str,
         action: &str,
         reference: &str,
     ) -> Result<(u64, Revision), EngineError> {
@@ -74,7 +75,7 @@ impl Engine {
                 memory_ref: memory_ref.clone(),
                 ..scope.clone()
             };
-            self.check_links(&place, id, (action, reference)).await?;
+            self.check_links(&place, id, action, reference).await?;
         }
         let empty =
             Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
@@ -95,7 +96,8 @@ impl Engine {
         &self,
         scope: &Scope,
         id: &EntryId,
-        (action, reference): (&str, &str),
+        action: &str,
+        reference: &str,
     ) -> Result<(), EngineError> {
         let limit = sabotage!(
             "an-entry-has-any-number-of-links",

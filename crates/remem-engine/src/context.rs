@@ -193,7 +193,8 @@ impl Engine {
         caller: &Caller,
         memory_ref: &str,
         list: ListRequest,
-        (query, budget): (Option<SearchRequest>, u64),
+        query: Option<SearchRequest>,
+        budget: u64,
     ) -> Result<BudgetedEntries, EngineError> {
         let budget = check_budget(budget)?;
         let limit = list.limit;

@@ -94,7 +94,7 @@ async fn run_pass_loop(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch
         let work =
             stream::iter(tenants).for_each_concurrent(pass.concurrent_tenants, async |tenant| {
                 if !engine.pass_log.is_stopping() {
-                    run_and_record(&engine, (pass, round_ms), &tenant).await;
+                    run_and_record(&engine, pass, round_ms, &tenant).await;
                 }
             });
         finish_or_stop(&engine, &mut stop.clone(), work).await;
@@ -187,18 +187,14 @@ async fn is_reportable(engine: &Engine, is_failed: bool) -> bool {
     !is_failed || engine.is_reachable().await
 }
 
-async fn run_and_record(
-    engine: &Engine,
-    (pass, round_ms): (&'static Pass, i64),
-    tenant: &TenantId,
-) {
+async fn run_and_record(engine: &Engine, pass: &'static Pass, round_ms: i64, tenant: &TenantId) {
     let result = engine.run_if_needed(pass, tenant).await;
     if is_reportable(engine, result.is_err()).await {
         let now = engine.now();
         let is_failed = result.is_err();
         engine
             .pass_log
-            .record_end((pass.name, round_ms), tenant, is_failed, now);
+            .record_end(pass.name, round_ms, tenant, is_failed, now);
         let failing = engine.background_failures().tenants;
         metrics::gauge!("remem_tenants_failing").set(failing as f64);
     }

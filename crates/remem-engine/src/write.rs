@@ -99,7 +99,7 @@ impl Engine {
         let (profile, drafts) = self.shape_drafts(caller, scope, drafts, now).await?;
         if !Engine::need_no_placement(&drafts) {
             let (placed_entries, committed) = self
-                .put_with_placement(caller, scope, (&profile, &drafts), (idempotency, now))
+                .put_with_placement(caller, scope, &profile, &drafts, idempotency, now)
                 .await?;
             metrics::counter!("remem_entries_written_total").increment(placed_entries.len() as u64);
             self.mark_new_entries(&scope.tenant);

@@ -430,12 +430,13 @@ impl MemoryApi for LocalApi {
     async fn list(&self, memory_ref: &str, query: ListQuery) -> Result<EntryList, Failure> {
         let budget = recall::list_budget(&query)?;
         let include = Include::parse(query.include.as_deref())?;
-        let places = (query.session.as_deref(), query.interaction.as_deref());
+        let session = query.session.as_deref();
+        let interaction = query.interaction.as_deref();
         let request = ListRequest {
             limit: query.limit,
             filter: Filter {
                 tags: query.tag.into_iter().collect(),
-                ..workshop_filter(query.tier, query.typology, places)?
+                ..workshop_filter(query.tier, query.typology, session, interaction)?
             },
             cursor: query.cursor,
             at_least: parse_revision(query.at_least.as_deref())?,

@@ -131,7 +131,7 @@ impl Needles {
             (FoldLevel::Dense, &self.dense, &self.dense_forms),
         ] {
             if !scanner.is_empty() {
-                scan_skeleton(text, at, level, (scanner, forms), hits);
+                scan_skeleton(text, at, level, scanner, forms, hits);
             }
         }
     }
@@ -143,7 +143,8 @@ fn scan_skeleton(
     text: &str,
     at: usize,
     level: FoldLevel,
-    (scanner, forms): (&Scanner, &[SkeletonForm]),
+    scanner: &Scanner,
+    forms: &[SkeletonForm],
     hits: &mut Vec<ValueHit>,
 ) {
     let mut skeleton = Vec::new();

@@ -188,7 +188,14 @@ fn keeps_neighbours(sentence: &[WordToken], claim: &[WordToken], dated: bool) ->
     let placed = |at: usize| {
         (0..sentence.len()).any(|other| {
             claim[at].is_same_word(sentence[other])
-                && shares_neighbour((&sentence, other), (&claim, at), dated)
+                && shares_neighbour(
+                    TokenPosition {
+                        tokens: &sentence,
+                        at: other,
+                    },
+                    TokenPosition { tokens: &claim, at },
+                    dated,
+                )
         })
     };
     (0..claim.len())
@@ -196,12 +203,26 @@ fn keeps_neighbours(sentence: &[WordToken], claim: &[WordToken], dated: bool) ->
         .all(placed)
 }
 
+/// A token among those of a sentence or a clause.
+struct TokenPosition<'a> {
+    tokens: &'a [&'a WordToken],
+    at: usize,
+}
+
 /// Whether a token of a clause and its equal in the sentence share a neighbour on the same side.
 fn shares_neighbour(
-    (sentence, there): (&[&WordToken], usize),
-    (claim, here): (&[&WordToken], usize),
+    in_sentence: TokenPosition<'_>,
+    in_claim: TokenPosition<'_>,
     dated: bool,
 ) -> bool {
+    let TokenPosition {
+        tokens: sentence,
+        at: there,
+    } = in_sentence;
+    let TokenPosition {
+        tokens: claim,
+        at: here,
+    } = in_claim;
     let next_there = sentence.get(there + 1);
     let next_here = claim.get(here + 1);
     // The word after a number is what it counts, so it must be the same.

@@ -123,7 +123,8 @@ impl Engine {
         match self
             .prepare_run(
                 tenant,
-                (&host, None),
+                &host,
+                None,
                 NewRun {
                     workflow_id,
                     agent_id,

@@ -260,7 +260,7 @@ impl Engine {
             tags: vec!["source:commitment".to_owned()],
             ..NewRun::default()
         };
-        match self.prepare_run(tenant, (&host, None), new).await {
+        match self.prepare_run(tenant, &host, None, new).await {
             Ok(mut start) => {
                 // The run gets the id of a commitment in one user's memory, so only that user may
                 // see the run. It may access the tenant's memories as usual.

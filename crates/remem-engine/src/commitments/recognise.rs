@@ -198,8 +198,10 @@ impl Engine {
     pub(crate) async fn add_commitments_of(
         &self,
         tenant: &TenantId,
-        (entry, written_at): (&Entry, Timestamp),
-        (admission, promises): (&Admission<'_>, Vec<(String, Commitment)>),
+        entry: &Entry,
+        written_at: Timestamp,
+        admission: &Admission<'_>,
+        promises: Vec<(String, Commitment)>,
         mut batch: Batch,
     ) -> Result<(Batch, u64), EngineError> {
         let mut added = 0;

@@ -111,7 +111,7 @@ pub async fn run(
         report.examined += entries.len() as u64;
         report_facts(engine, tenant, &entries).await?;
         report.changed +=
-            commit_page(engine, tenant, entries, (last, version), fence.clone()).await?;
+            commit_page(engine, tenant, entries, last, version, fence.clone()).await?;
         report.more = events.len() == PAGE_SIZE as usize
             || events.last().is_some_and(|event| event.seq > last);
         if !report.more
@@ -270,7 +270,8 @@ async fn commit_page(
     engine: &Engine,
     tenant: &TenantId,
     entries: Vec<LoggedEntry>,
-    (last, version): (Seq, Precondition),
+    last: Seq,
+    unchanged: Precondition,
     fence: Option<Fence>,
 ) -> Result<u64, EngineError> {
     let policy = engine.policy_for(tenant).await?;
@@ -288,14 +289,14 @@ async fn commit_page(
     {
         let added;
         (batch, added) = engine
-            .add_commitments_of(tenant, (&entry, at), (&admission, promises), batch)
+            .add_commitments_of(tenant, &entry, at, &admission, promises, batch)
             .await?;
         created += added;
     }
     let batch = batch.set_record(
         RecordKind::Progress,
         NAME.to_owned(),
-        version,
+        unchanged,
         unredacted_body(json!({"seq": last.0})),
     );
     match engine.parts.store.commit(batch).await {

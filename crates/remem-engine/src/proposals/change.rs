@@ -106,7 +106,7 @@ impl Engine {
         let rationale = revise.rationale.or(proposal.rationale.clone());
         let admission = rules.admission(&policy, now);
         let draft = self
-            .to_canonical(tenant, &admission, (title, rationale), artifact)
+            .to_canonical(tenant, &admission, title, rationale, artifact)
             .await?;
         let author = caller.principal().as_str();
         let next = ProposalRecord {

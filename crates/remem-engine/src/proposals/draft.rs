@@ -152,7 +152,8 @@ impl Engine {
         &self,
         tenant: &TenantId,
         admission: &Admission<'_>,
-        (title, rationale): (Option<String>, Option<String>),
+        title: Option<String>,
+        rationale: Option<String>,
         artifact: Map<String, Value>,
     ) -> Result<CanonicalDraft, EngineError> {
         let texts = [&title, &rationale].into_iter().flatten();

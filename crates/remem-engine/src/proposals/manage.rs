@@ -187,9 +187,8 @@ impl Engine {
         let rules = self.redaction_rules(tenant).await?;
         let now = self.now_for(tenant).await?;
         let admission = rules.admission(&policy, now);
-        let texts = (new.title, new.rationale);
         let draft = self
-            .to_canonical(tenant, &admission, texts, new.artifact)
+            .to_canonical(tenant, &admission, new.title, new.rationale, new.artifact)
             .await?;
         for run in &new.source_runs {
             remem_core::admission::check_name(rules.redactor(), "sourceRunIds", run)?;

@@ -37,9 +37,8 @@ impl Engine {
         let rationale = "There for conformance checks to look at.".to_owned();
         let artifact = artifact.as_object().cloned().unwrap_or_default();
         let admission = rules.admission(&policy, now);
-        let texts = (Some(title), Some(rationale));
         let draft = self
-            .to_canonical(tenant, &admission, texts, artifact)
+            .to_canonical(tenant, &admission, Some(title), Some(rationale), artifact)
             .await?;
         let proposal = self
             .build_proposal(tenant, ProposalKind::PromptTemplate, &draft, now)

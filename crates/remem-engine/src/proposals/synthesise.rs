@@ -269,8 +269,9 @@ impl Engine {
             ..
         } = draft;
         let admission = rules.admission(&policy, now);
-        let texts = (Some(title), Some(rationale));
-        let canonical = match self.to_canonical(tenant, &admission, texts, artifact).await {
+        let canonical =
+            self.to_canonical(tenant, &admission, Some(title), Some(rationale), artifact);
+        let canonical = match canonical.await {
             Ok(canonical) => canonical,
             Err(EngineError::Rejected(_)) => return Ok(false),
             Err(other) => return Err(other),

@@ -64,7 +64,8 @@ impl PassLog {
     /// Records that an activation for a tenant has ended, and whether it failed.
     pub(crate) fn record_end(
         &self,
-        (pass, round_ms): (&'static str, i64),
+        pass: &'static str,
+        round_ms: i64,
         tenant: &TenantId,
         is_failed: bool,
         now: Timestamp,
@@ -233,7 +234,7 @@ mod tests {
             all_tenants: everywhere,
         };
         let ended = |pass, name, is_failed, at| {
-            log.record_end((pass, 5_000), &tenant(name), is_failed, at);
+            log.record_end(pass, 5_000, &tenant(name), is_failed, at);
         };
         ended("purge", "a", true, now);
         assert_eq!(log.failures(now, &[]), failing(1, false), "the only one");
@@ -269,7 +270,7 @@ mod tests {
         let now = Timestamp(1_000_000);
         let hour = 3_600_000;
         let ended = |name, is_failed, at| {
-            log.record_end(("sweep", hour), &tenant(name), is_failed, at);
+            log.record_end("sweep", hour, &tenant(name), is_failed, at);
         };
         ended("a", false, now);
         assert!(!log.has_failed("sweep"));

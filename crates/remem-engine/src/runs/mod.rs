@@ -139,7 +139,8 @@ impl Engine {
         let prepared = self
             .prepare_run(
                 caller.tenant(),
-                (caller.principal(), Some(scopes_of(caller))),
+                caller.principal(),
+                Some(scopes_of(caller)),
                 new,
             )
             .await;
@@ -174,12 +175,13 @@ impl Engine {
         .await
     }
 
-    /// Prepares the state of a run before its first node. `starter` holds the scopes of the caller
-    /// that starts it; the host itself has none.
+    /// Prepares the state of a run before its first node. `starter_scopes` are those of the
+    /// caller that starts it; the host itself has none.
     pub(crate) async fn prepare_run(
         &self,
         tenant: &TenantId,
-        (principal, starter): (&PrincipalId, Option<Vec<String>>),
+        principal: &PrincipalId,
+        starter_scopes: Option<Vec<String>>,
         new: NewRun,
     ) -> Result<PreparedRun, EngineError> {
         let workflow = match &new.agent_id {
@@ -195,7 +197,7 @@ impl Engine {
         };
         let scopes = match &new.agent_id {
             Some(_) => None, // an agent's turn accesses only the agent's own memory
-            None => workflow.effective_scopes(starter)?,
+            None => workflow.effective_scopes(starter_scopes)?,
         };
         let variables = workflow.definition.initial_variables(&new.inputs)?;
         let now = self.now_for(tenant).await?;

@@ -151,7 +151,7 @@ impl Engine {
             }
             promoted += 1;
             batch = self
-                .add_promoted(scope, batch, &mut slots, (name, candidate), now)
+                .add_promoted(scope, batch, &mut slots, name, candidate, now)
                 .await?;
         }
         // No entry can join any more, so this is the final count; how many of them stay is known at
@@ -186,7 +186,8 @@ impl Engine {
         scope: &Scope,
         mut batch: Batch,
         slots: &mut SlotPlanner<'_>,
-        (id, promoted): (EntryId, PromotedEntry),
+        id: EntryId,
+        promoted: PromotedEntry,
         now: Timestamp,
     ) -> Result<Batch, EngineError> {
         match slots.place(&id, promoted.draft, now).await? {

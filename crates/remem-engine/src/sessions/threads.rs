@@ -105,7 +105,7 @@ impl Engine {
             if self.parts.store.lineage(scope, &id).await?.is_none() {
                 promoted += 1;
                 batch = self
-                    .add_promoted(scope, batch, &mut slots, (id, candidate), now)
+                    .add_promoted(scope, batch, &mut slots, id, candidate, now)
                     .await?;
             }
         }

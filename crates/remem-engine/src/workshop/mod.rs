@@ -76,15 +76,17 @@ impl Engine {
         &self,
         caller: &Caller,
         scope: &Scope,
-        (profile, drafts): (&Profile, &[Draft]),
-        (idempotency, mut now): (Option<Idempotency>, Timestamp),
+        profile: &Profile,
+        drafts: &[Draft],
+        idempotency: Option<Idempotency>,
+        mut now: Timestamp,
     ) -> Result<(Vec<PutOutcome>, CommitResult), EngineError> {
         for _ in 0..COMMIT_TRIES {
             let batch = Batch::new(scope.tenant.clone(), now)
                 .with_principal(caller.principal().clone())
                 .idempotent(idempotency.clone());
             let (batch, outcomes) = self
-                .plan_put(caller, scope, (profile, drafts), batch, now)
+                .plan_put(caller, scope, profile, drafts, batch, now)
                 .await?;
             match self.parts.store.commit(batch).await {
                 Ok(committed) => return Ok((outcomes, committed)),
@@ -101,7 +103,8 @@ impl Engine {
         &self,
         caller: &Caller,
         scope: &Scope,
-        (profile, drafts): (&Profile, &[Draft]),
+        profile: &Profile,
+        drafts: &[Draft],
         mut batch: Batch,
         now: Timestamp,
     ) -> Result<(Batch, Vec<PutOutcome>), EngineError> {

@@ -303,7 +303,7 @@ async fn linking_actions_needs_its_scope_and_legacy_keys_keep_it() {
     let entry = host.put("m", "What the action rests on.").await;
     let link = async |caller: &Caller, reference: &str| {
         host.engine
-            .link_action(caller, ("m", &entry), "gate.accept", reference)
+            .link_action(caller, "m", &entry, "gate.accept", reference)
             .await
     };
     let write = [Permission::MemoryRead, Permission::MemoryWrite];

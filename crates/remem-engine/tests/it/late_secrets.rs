@@ -24,7 +24,7 @@ async fn planted(host: &TestHost) -> String {
     let action = format!("told {VALUE}");
     let reference = format!("see {VALUE}");
     host.engine
-        .link_action(&host.caller, ("m", &id), &action, &reference)
+        .link_action(&host.caller, "m", &id, &action, &reference)
         .await
         .unwrap();
     let rule = NewRule {

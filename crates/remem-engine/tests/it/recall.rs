@@ -669,7 +669,8 @@ async fn linked_actions_rank_an_entry_above_a_similar_one() {
         host.engine
             .link_action(
                 &host.ada,
-                ("m", last.entry.id.as_str()),
+                "m",
+                last.entry.id.as_str(),
                 "sent",
                 &format!("r-{n}"),
             )

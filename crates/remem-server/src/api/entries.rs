@@ -78,11 +78,11 @@ impl Include {
 pub(super) fn workshop_filter(
     tier: Option<TierName>,
     typology: Option<TypologyName>,
-    session_and_interaction: (Option<&str>, Option<&str>),
+    session: Option<&str>,
+    interaction: Option<&str>,
 ) -> Result<Filter, Failure> {
     let malformed =
         |field| move || Failure::from(Problem::Rejected(Rejection::MalformedName { field }));
-    let (session, interaction) = session_and_interaction;
     let session = session
         .map(|name| SessionId::parse(name).ok_or_else(malformed("session")))
         .transpose()?;

@@ -163,7 +163,8 @@ impl RecallApi for LocalApi {
 }
 
 fn engine_search(request: SearchRequest) -> Result<EngineSearch, Failure> {
-    let session_and_interaction = (request.session.as_deref(), request.interaction.as_deref());
+    let session = request.session.as_deref();
+    let interaction = request.interaction.as_deref();
     Ok(EngineSearch {
         mode: parse_mode(request.mode.as_deref())?,
         time: parse_time_use(request.time.as_deref())?,
@@ -172,7 +173,7 @@ fn engine_search(request: SearchRequest) -> Result<EngineSearch, Failure> {
             tags: request.tags,
             created_from: request.created_from.map(|t| t.0),
             created_to: request.created_to.map(|t| t.0),
-            ..workshop_filter(request.tier, request.typology, session_and_interaction)?
+            ..workshop_filter(request.tier, request.typology, session, interaction)?
         },
         at_least: parse_revision(request.at_least.as_deref())?,
         as_of: request.as_of.map(|t| t.0),
@@ -314,7 +315,7 @@ impl LocalApi {
         });
         let found = self
             .engine
-            .list_within_budget(&self.caller, memory_ref, list, (search, budget.tokens))
+            .list_within_budget(&self.caller, memory_ref, list, search, budget.tokens)
             .await
             .map_err(engine_failure)?;
         Ok(EntryList {

@@ -160,12 +160,7 @@ impl WorkshopApi for LocalApi {
     ) -> Result<WriteAnswer<Linked>, Failure> {
         let done = self
             .engine
-            .link_action(
-                &self.caller,
-                (memory_ref, id),
-                &link.action,
-                &link.reference,
-            )
+            .link_action(&self.caller, memory_ref, id, &link.action, &link.reference)
             .await;
         let (linked, revision) = done.map_err(engine_failure)?;
         let revision = revision.0.to_string();

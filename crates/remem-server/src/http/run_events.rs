@@ -17,7 +17,7 @@ use std::time::Duration;
 const WAIT_SECONDS_MAX: u64 = 30;
 
 /// Renders events, and whether the run has ended, as JSON.
-fn events_response((events, is_complete): (Vec<Event>, bool)) -> HandlerResult {
+fn events_response(events: &[Event], is_complete: bool) -> HandlerResult {
     json_response(
         StatusCode::OK,
         &RunEvents {
@@ -50,12 +50,12 @@ pub(super) async fn run_events(
         .and_then(|v| v.to_str().ok())
         .unwrap_or_default();
     if !wants.contains("text/event-stream") {
-        return events_response(
-            api.engine
-                .run_events(&api.caller, &id, next_sequence(query.last_sequence))
-                .await
-                .map_err(engine_failure)?,
-        );
+        let (events, is_complete) = api
+            .engine
+            .run_events(&api.caller, &id, next_sequence(query.last_sequence))
+            .await
+            .map_err(engine_failure)?;
+        return events_response(&events, is_complete);
     }
     // What is no number is none of our ids, and says nothing.
     let resume = match headers.get("last-event-id").and_then(|v| v.to_str().ok()) {
@@ -98,11 +98,10 @@ pub(super) async fn poll_run(
     let poll = api.engine.poll_run(&api.caller, &id, from, wait);
     // The deadline of a request bounds its wait for storage, not the wait that the caller asked
     // for.
-    events_response(
-        deadline::with_extra_time(wait, poll)
-            .await
-            .map_err(engine_failure)?,
-    )
+    let (events, is_complete) = deadline::with_extra_time(wait, poll)
+        .await
+        .map_err(engine_failure)?;
+    events_response(&events, is_complete)
 }
 
 fn frame(event: &Event) -> Option<Frame> {

@@ -208,7 +208,8 @@ async fn d12_each_profile_sets_its_own_retention_masking_and_world() {
         .engine
         .link_action(
             &shop.ada,
-            ("~/ops", fact.id.as_str()),
+            "~/ops",
+            fact.id.as_str(),
             "rule-promotion",
             "r-9",
         )

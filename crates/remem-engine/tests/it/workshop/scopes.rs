@@ -123,7 +123,7 @@ async fn d06_a_user_sees_only_their_own_and_shared_memories() {
         ));
         assert!(
             engine
-                .link_action(bob, (name, own.id.as_str()), "a", "b")
+                .link_action(bob, name, own.id.as_str(), "a", "b")
                 .await
                 .is_err()
         );

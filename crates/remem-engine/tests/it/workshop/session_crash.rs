@@ -33,7 +33,7 @@ async fn week(host: &TestHost) {
     .await;
     let linked = turn(host, "wed", "agent", None, "Card seven goes out.").await;
     host.engine
-        .link_action(&host.caller, (MEMORY, &linked), "published", "card-7")
+        .link_action(&host.caller, MEMORY, &linked, "published", "card-7")
         .await
         .unwrap();
 }

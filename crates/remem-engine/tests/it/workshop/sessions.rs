@@ -32,7 +32,8 @@ async fn d09_transient_memory_ends_with_its_session() {
     shop.engine
         .link_action(
             &shop.ada,
-            ("~/ops", linked.id.as_str()),
+            "~/ops",
+            linked.id.as_str(),
             "published-decision",
             "card-7",
         )

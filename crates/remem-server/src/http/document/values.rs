@@ -45,8 +45,8 @@ pub(super) fn add(document: &mut Value, policy: &Policy) {
             if schema["type"] == json!(["string", "null"]) {
                 schema["type"] = json!("string");
             }
-            limit(schema, (&id, &name), policy);
-            bound_number(schema, (&id, &name));
+            limit(schema, &id, &name, policy);
+            bound_number(schema, &name);
         }
     }
     let schemas = document.pointer_mut("/components/schemas");
@@ -56,9 +56,9 @@ pub(super) fn add(document: &mut Value, policy: &Policy) {
         let is_request = is_request(name);
         let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
         for (field, inner) in fields.into_iter().flatten() {
-            limit(inner, (name, field), policy);
+            limit(inner, name, field, policy);
             if is_request {
-                bound_number(inner, (name, field));
+                bound_number(inner, field);
             }
         }
     }
@@ -74,11 +74,11 @@ fn is_request(name: &str) -> bool {
         || ["PutEntry", "ImportEntry", "PutMany"].contains(&name)
 }
 
-fn limit(schema: &mut Value, place: (&str, &str), policy: &Policy) {
-    if let Some(words) = words(place) {
+fn limit(schema: &mut Value, owner: &str, field: &str, policy: &Policy) {
+    if let Some(words) = words(owner, field) {
         choose(schema, &words);
     }
-    if let Some((least, most)) = characters(place, policy) {
+    if let Some((least, most)) = characters(owner, field, policy) {
         let texts = match is_of_type(schema, "array") {
             true => &mut schema["items"],
             false => schema,
@@ -103,14 +103,14 @@ fn choose(schema: &mut Value, words: &[&str]) {
 }
 
 /// Sets the least and the greatest number: those of the field's type, or the documented limit.
-fn bound_number(schema: &mut Value, place: (&str, &str)) {
+fn bound_number(schema: &mut Value, field: &str) {
     if !is_of_type(schema, "integer") {
         return;
     }
-    let (least, most) = match place {
-        (_, "tokenBudget") => (1, BUDGET_MAX),
-        (_, "neighbours") => (0, u64::from(NEIGHBOURS_MAX)),
-        (_, "perSource") => (1, u64::from(u32::MAX)),
+    let (least, most) = match field {
+        "tokenBudget" => (1, BUDGET_MAX),
+        "neighbours" => (0, u64::from(NEIGHBOURS_MAX)),
+        "perSource" => (1, u64::from(u32::MAX)),
         _ if schema["format"] == "int32" => (0, u64::from(u32::MAX)),
         _ => (0, number::MAX),
     };
@@ -121,8 +121,8 @@ fn bound_number(schema: &mut Value, place: (&str, &str)) {
 }
 
 /// The words that a field can be, by the schema or operation and its name; `None` if it is free.
-fn words(place: (&str, &str)) -> Option<Vec<&'static str>> {
-    Some(match place {
+fn words(owner: &str, field: &str) -> Option<Vec<&'static str>> {
+    Some(match (owner, field) {
         ("list_commitments" | "CommitmentDoc", "state") => {
             CommitmentState::ALL.map(CommitmentState::as_str).to_vec()
         }
@@ -172,8 +172,8 @@ fn words(place: (&str, &str)) -> Option<Vec<&'static str>> {
 }
 
 /// The least and the greatest length of a text in a request, or of each text of a list.
-fn characters(place: (&str, &str), policy: &Policy) -> Option<(usize, usize)> {
-    Some(match place {
+fn characters(owner: &str, field: &str, policy: &Policy) -> Option<(usize, usize)> {
+    Some(match (owner, field) {
         (_, "Idempotency-Key") => (1, policy.idempotency_key_chars_max),
         ("PutEntry" | "ImportEntry", "content") => (1, policy.request_bytes_max),
         ("PutEntry" | "ImportEntry" | "SearchRequest" | "RecallRequest", "tags") => {
