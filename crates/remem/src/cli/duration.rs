@@ -4,14 +4,14 @@
 use jiff::tz::TimeZone;
 use jiff::{Span, SpanRelativeTo, Timestamp, Unit};
 
-/// What a wrong duration is answered with.
+/// The error for a value that is no duration.
 const EXPECTED: &str = "expected a duration such as 90s, 15m, 12h, 7d or 2w, or ISO 8601 (P7D)";
 
-/// A positive duration.
+/// A duration longer than zero, as somebody typed it.
 #[derive(Clone, Copy, Debug)]
 pub struct Duration(Span);
 
-/// Parses a duration.
+/// Parses the value of an option that takes a duration.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let span: Span = text.trim().parse().map_err(|_| EXPECTED.to_owned())?;
     if span.is_negative() || span.is_zero() {
@@ -26,7 +26,7 @@ impl Duration {
         self.0.to_string()
     }
 
-    /// The milliseconds of it, a day being 24 hours; `None` for months and years, which have no
+    /// Its length in milliseconds, with days of 24 hours; `None` for months and years, which have no
     /// fixed length.
     pub fn ms(self) -> Option<i64> {
         if self.0.get_months() != 0 || self.0.get_years() != 0 {
@@ -38,7 +38,7 @@ impl Duration {
         Some(ms as i64)
     }
 
-    /// The instant so much after `now`, by the calendar of UTC.
+    /// Returns `now` plus this duration, by the calendar of UTC.
     pub fn after(self, now: remem_core::Timestamp) -> Option<remem_core::Timestamp> {
         let now = Timestamp::from_millisecond(now.0).ok()?;
         let then = now.to_zoned(TimeZone::UTC).checked_add(self.0).ok()?;

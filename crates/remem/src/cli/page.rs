@@ -70,7 +70,7 @@ pub const EXIT_CODES: [(u8, &str); 8] = [
     (7, "done, but something was left out, as the output says"),
 ];
 
-/// `remem man`.
+/// The arguments of `remem man`, which prints a manual page.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  remem man | man -l -\n  remem man key create | man -l -\n  \

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::ffi::OsStr;
 
-/// Search modes.
+/// The values of `--mode`.
 pub const MODES: [&str; 3] = ["hybrid", "lexical", "semantic"];
 /// Ways to treat a date in a query.
 pub const TIMES: [&str; 3] = ["filter", "prefer", "ignore"];
@@ -63,7 +63,7 @@ pub fn model() -> Suggested {
     Suggested(|| OFFERS.iter().map(|offer| offer.name).collect())
 }
 
-/// Parses an instant.
+/// Parses the value of an option that takes an instant.
 pub fn instant(text: &str) -> Result<Instant, String> {
     Instant::parse(text)
         .ok_or_else(|| "expected RFC 3339, for example 2030-01-31T12:00:00Z".to_owned())
