@@ -51,8 +51,6 @@ const RETIRED_PHRASES: [&str; 6] = [
 ];
 /// Identifiers that are stored or sent under this name.
 const STORED: [&str; 3] = ["non_mirror", "nonMirror", "non_mirror_violation"];
-/// A name of so many words is a sentence, as names of tests are.
-const SENTENCE_WORDS: usize = 5;
 /// Command lines: their doc comments are help texts, which may be short.
 const HELP_TEXTS: [&str; 5] = [
     "bench/src/compare/",
@@ -170,9 +168,6 @@ fn retired(name: &str, code: &[String]) -> Vec<String> {
                 continue;
             }
             let words = words(found);
-            if words.len() >= SENTENCE_WORDS {
-                continue;
-            }
             let joined = words.join("_");
             let phrase = |phrase: &&str| format!("_{joined}_").contains(&format!("_{phrase}_"));
             let word = words.iter().find(|word| RETIRED.contains(&word.as_str()));

@@ -22,7 +22,6 @@ pub use workshop::WorkshopApi;
 use async_trait::async_trait;
 use entries::workshop_filter;
 use remem_core::redact::SecretValue;
-use remem_core::sabotage;
 use remem_core::{MemoryRef, Rejection, Revision, Seq, ShapePolicy, TenantId};
 use remem_engine::agents::AgentInfo;
 use remem_engine::proposals::ProposalError;
@@ -280,17 +279,6 @@ fn parse_revision(token: Option<&str>) -> Result<Option<Revision>, Failure> {
 }
 
 impl LocalApi {
-    /// Returns the name of a memory as answers give it: a caller may write `~/name` for
-    /// `~user/name`.
-    fn full_name(&self, memory_ref: &str) -> String {
-        let known = sabotage!(
-            "own-memories-are-shown-by-their-short-name",
-            self.caller.memory_ref(memory_ref),
-            None
-        );
-        known.map_or_else(|| memory_ref.to_owned(), |name| name.as_str().to_owned())
-    }
-
     fn tenant_or_own(&self, query: &Option<String>) -> Result<TenantId, Failure> {
         match query {
             None => Ok(self.caller.tenant().clone()),

@@ -4,7 +4,7 @@
 use super::forget::relative_doc;
 use super::{LocalApi, WriteAnswer, engine_failure};
 use async_trait::async_trait;
-use remem_core::{Rejection, SessionId, Timestamp};
+use remem_core::{Rejection, SessionId, Timestamp, sabotage};
 use remem_engine::sessions::SessionInfo;
 use remem_engine::worlds::NewRule;
 use remem_store::{ActionLink, WorldRule};
@@ -393,5 +393,18 @@ fn session_doc(session: SessionInfo) -> SessionDoc {
         promoted: session.promoted,
         ended: session.ended,
         kept: session.kept,
+    }
+}
+
+impl LocalApi {
+    /// Returns the name of a memory as answers give it: a caller may write `~/name` for
+    /// `~user/name`.
+    pub(super) fn full_name(&self, memory_ref: &str) -> String {
+        let known = sabotage!(
+            "own-memory-short-name",
+            self.caller.memory_ref(memory_ref),
+            None
+        );
+        known.map_or_else(|| memory_ref.to_owned(), |name| name.as_str().to_owned())
     }
 }

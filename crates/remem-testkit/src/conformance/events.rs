@@ -7,7 +7,7 @@ use remem_store::{ReadAt, Store};
 
 pub(super) async fn exercise(store: &dyn Store) {
     each_change_has_its_event(store).await;
-    a_commit_wakes_whoever_waits(store).await;
+    a_commit_wakes_waiting_readers(store).await;
 }
 
 async fn each_change_has_its_event(store: &dyn Store) {
@@ -84,7 +84,7 @@ async fn each_change_has_its_event(store: &dyn Store) {
     );
 }
 
-async fn a_commit_wakes_whoever_waits(store: &dyn Store) {
+async fn a_commit_wakes_waiting_readers(store: &dyn Store) {
     let s = scope("events-wake", "m");
     put(store, &s, "e1", draft("x"), NOON).await;
     let mut watch = store.watch_commits(&s.tenant).await.expect("watched");

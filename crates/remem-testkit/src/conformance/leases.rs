@@ -7,8 +7,8 @@ use remem_store::{ReadAt, Store, StoreError};
 use std::time::Duration;
 
 pub(super) async fn exercise(store: &dyn Store) {
-    one_holder_at_a_time(store).await;
-    a_lease_that_ran_out_is_taken_over_and_fenced_off(store).await;
+    a_lease_has_one_holder(store).await;
+    an_expired_lease_is_taken_over_and_fenced(store).await;
 }
 
 const LONG_MS: u64 = 600_000;
@@ -20,7 +20,7 @@ async fn claim(store: &dyn Store, s: &Scope, pass: &'static str, holder: &str) -
         .expect("answered")
 }
 
-async fn one_holder_at_a_time(store: &dyn Store) {
+async fn a_lease_has_one_holder(store: &dyn Store) {
     let s = scope("leases-one", "m");
     let first = claim(store, &s, "purge", "a").await.expect("free");
     assert_eq!(claim(store, &s, "purge", "b").await, None, "taken");
@@ -59,7 +59,7 @@ async fn one_holder_at_a_time(store: &dyn Store) {
     );
 }
 
-async fn a_lease_that_ran_out_is_taken_over_and_fenced_off(store: &dyn Store) {
+async fn an_expired_lease_is_taken_over_and_fenced(store: &dyn Store) {
     let s = scope("leases-fence", "m");
     put(store, &s, "e1", draft("x"), NOON).await;
     put(store, &s, "e2", draft("x"), NOON).await;

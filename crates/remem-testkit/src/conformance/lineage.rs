@@ -7,10 +7,10 @@ use remem_core::{Batch, Draft, RetireReason, Scope, Subject, TenantId};
 use remem_store::{ChangeOutcome, EntryState, Store, SubjectTrace};
 
 pub(super) async fn exercise(store: &dyn Store) {
-    one_step_in_both_directions(store).await;
-    a_trace_goes_all_the_way(store).await;
-    a_trace_ends_in_a_circle(store).await;
-    innocents_are_named_exactly(store).await;
+    lineage_lists_direct_sources_and_results(store).await;
+    a_trace_follows_lineage_to_its_end(store).await;
+    a_trace_stops_at_a_cycle(store).await;
+    entries_to_revive_are_listed_exactly(store).await;
     subjects_stay_in_their_tenant(store).await;
 }
 
@@ -60,7 +60,7 @@ fn format_trace(trace: &SubjectTrace) -> Vec<String> {
         .collect()
 }
 
-async fn one_step_in_both_directions(store: &dyn Store) {
+async fn lineage_lists_direct_sources_and_results(store: &dyn Store) {
     let one = scope("lineage-step", "one");
     let two = scope("lineage-step", "two");
     put_in(store, &one, "a", &[], &[]).await;
@@ -135,7 +135,7 @@ async fn one_step_in_both_directions(store: &dyn Store) {
     store.verify(&one.tenant).await.expect("sound");
 }
 
-async fn a_trace_goes_all_the_way(store: &dyn Store) {
+async fn a_trace_follows_lineage_to_its_end(store: &dyn Store) {
     let one = scope("lineage-trace", "one");
     let two = scope("lineage-trace", "two");
     put_in(store, &one, "a", &[subject(1), subject(2)], &[]).await;
@@ -197,7 +197,7 @@ async fn a_trace_goes_all_the_way(store: &dyn Store) {
     store.verify(&one.tenant).await.expect("sound");
 }
 
-async fn a_trace_ends_in_a_circle(store: &dyn Store) {
+async fn a_trace_stops_at_a_cycle(store: &dyn Store) {
     let m = MemoryFixture::new(store, "lineage-circle");
     m.put(&["a"]).await;
     m.put_about("b", &[], &["a"]).await;
@@ -210,7 +210,7 @@ async fn a_trace_ends_in_a_circle(store: &dyn Store) {
     m.verify().await;
 }
 
-async fn innocents_are_named_exactly(store: &dyn Store) {
+async fn entries_to_revive_are_listed_exactly(store: &dyn Store) {
     let m = MemoryFixture::new(store, "lineage-innocent");
     m.put_about("kept", &[subject(1)], &[]).await;
     m.put_about("guilty", &[subject(1)], &[]).await;

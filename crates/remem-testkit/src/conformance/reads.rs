@@ -5,14 +5,14 @@ use remem_core::{Batch, Draft, RunId, Seq, Timestamp};
 use remem_store::{Filter, ListPosition, MemoryStats, Page, ReadAt, Store};
 
 pub(super) async fn exercise(store: &dyn Store) {
-    what_does_not_exist_reads_as_empty(store).await;
-    lists_are_newest_first_and_pages_join_up(store).await;
-    filters_narrow(store).await;
+    unknown_memories_read_as_empty(store).await;
+    lists_are_newest_first_and_pages_are_contiguous(store).await;
+    filters_restrict_a_list(store).await;
     memories_are_listed_with_their_counts(store).await;
-    a_snapshot_stays_what_it_was(store).await;
+    a_snapshot_ignores_later_writes(store).await;
 }
 
-async fn what_does_not_exist_reads_as_empty(store: &dyn Store) {
+async fn unknown_memories_read_as_empty(store: &dyn Store) {
     let s = scope("reads-nothing", "m");
     let now = ReadAt::Now(NOON);
     assert_eq!(store.get(&s, &id("e"), &now).await.expect("read"), None);
@@ -41,7 +41,7 @@ async fn what_does_not_exist_reads_as_empty(store: &dyn Store) {
     );
 }
 
-async fn lists_are_newest_first_and_pages_join_up(store: &dyn Store) {
+async fn lists_are_newest_first_and_pages_are_contiguous(store: &dyn Store) {
     let s = scope("reads-pages", "m");
     // Two entries in each millisecond, so that the id has to break ties.
     for n in 0..20i64 {
@@ -98,7 +98,7 @@ async fn lists_are_newest_first_and_pages_join_up(store: &dyn Store) {
     assert!(none.is_empty());
 }
 
-async fn filters_narrow(store: &dyn Store) {
+async fn filters_restrict_a_list(store: &dyn Store) {
     let s = scope("reads-filters", "m");
     for (name, tags, ms) in [
         ("a", vec!["x"], 0),
@@ -201,7 +201,7 @@ async fn memories_are_listed_with_their_counts(store: &dyn Store) {
     );
 }
 
-async fn a_snapshot_stays_what_it_was(store: &dyn Store) {
+async fn a_snapshot_ignores_later_writes(store: &dyn Store) {
     let s = scope("reads-snapshot", "m");
     put(store, &s, "before", draft("word"), NOON).await;
     put(

@@ -13,19 +13,19 @@ use serde_json::json;
 const KIND: RecordKind = RecordKind::Commitment;
 
 pub(super) async fn exercise(store: &dyn Store) {
-    records_are_found_by_what_is_due(store).await;
-    records_are_found_by_what_they_wait_for(store).await;
-    a_record_goes_with_the_text_of_its_source(store).await;
-    a_record_follows_what_stands_for_its_source(store).await;
-    a_record_of_a_superseded_source_is_awaited_no_more(store).await;
-    nothing_is_tied_to_what_has_ended(store).await;
-    one_group_sees_its_own_ends(store).await;
-    an_event_can_stand_apart_from_the_run(store).await;
-    the_next_instant_is_known(store).await;
+    records_are_found_by_due_time(store).await;
+    records_are_found_by_awaited_key(store).await;
+    a_record_is_deleted_with_the_text_of_its_source(store).await;
+    a_record_moves_to_the_successor_of_its_source(store).await;
+    a_record_of_a_superseded_source_is_not_awaited(store).await;
+    records_cannot_refer_to_ended_entries(store).await;
+    a_batch_sees_earlier_ends_in_its_group(store).await;
+    an_event_may_be_outside_the_run_of_its_batch(store).await;
+    the_next_due_time_is_known(store).await;
 }
 
 pub(super) async fn exercise_review(store: &dyn Store, review: &dyn Review) {
-    what_is_under_review_is_kept_apart(store, review).await;
+    records_under_review_are_stored_apart(store, review).await;
 }
 
 fn body(text: &str) -> RecordBody {
@@ -85,7 +85,7 @@ fn topic(topic: &str) -> RecordLookup {
     }
 }
 
-async fn records_are_found_by_what_is_due(store: &dyn Store) {
+async fn records_are_found_by_due_time(store: &dyn Store) {
     let s = scope("ties-due", "m");
     let other = scope("ties-due-other", "m");
     for (key, at) in [("b", 5), ("a", 5), ("c", 3), ("d", 9)] {
@@ -145,7 +145,7 @@ async fn records_are_found_by_what_is_due(store: &dyn Store) {
     );
 }
 
-async fn records_are_found_by_what_they_wait_for(store: &dyn Store) {
+async fn records_are_found_by_awaited_key(store: &dyn Store) {
     let s = scope("ties-topic", "m");
     for (key, what) in [("b", "rain"), ("a", "rain"), ("c", "snow")] {
         let ties = RecordLinks {
@@ -194,7 +194,7 @@ async fn records_are_found_by_what_they_wait_for(store: &dyn Store) {
     assert_eq!(tied(store, &s, topic("rain")).await, ["b"]);
 }
 
-async fn a_record_goes_with_the_text_of_its_source(store: &dyn Store) {
+async fn a_record_is_deleted_with_the_text_of_its_source(store: &dyn Store) {
     let s = scope("ties-source", "m");
     for name in ["deleted", "forgotten", "kept"] {
         put(store, &s, name, draft(name), NOON).await;
@@ -241,7 +241,7 @@ async fn a_record_goes_with_the_text_of_its_source(store: &dyn Store) {
     assert_eq!(found.links, from(&s, "kept", 7, "t"));
 }
 
-async fn a_record_follows_what_stands_for_its_source(store: &dyn Store) {
+async fn a_record_moves_to_the_successor_of_its_source(store: &dyn Store) {
     let s = scope("ties-follow", "m");
     for name in ["a", "b", "c"] {
         put(store, &s, name, draft(name), NOON).await;
@@ -317,7 +317,7 @@ async fn a_record_follows_what_stands_for_its_source(store: &dyn Store) {
     );
 }
 
-async fn a_record_of_a_superseded_source_is_awaited_no_more(store: &dyn Store) {
+async fn a_record_of_a_superseded_source_is_not_awaited(store: &dyn Store) {
     let s = scope("ties-superseded", "m");
     for name in ["old", "new"] {
         put(store, &s, name, draft(name), NOON).await;
@@ -387,7 +387,7 @@ async fn a_record_of_a_superseded_source_is_awaited_no_more(store: &dyn Store) {
     );
 }
 
-async fn nothing_is_tied_to_what_has_ended(store: &dyn Store) {
+async fn records_cannot_refer_to_ended_entries(store: &dyn Store) {
     let s = scope("ties-ended", "m");
     put(store, &s, "gone", draft("x"), NOON).await;
     delete(store, &s, "gone", NOON).await;
@@ -433,7 +433,7 @@ async fn nothing_is_tied_to_what_has_ended(store: &dyn Store) {
 
 /// Commits that arrive together may share a transaction: the later one still sees the effects of
 /// the earlier one.
-async fn one_group_sees_its_own_ends(store: &dyn Store) {
+async fn a_batch_sees_earlier_ends_in_its_group(store: &dyn Store) {
     let s = scope("ties-group", "m");
     for round in 0..20 {
         let name = format!("e{round}");
@@ -461,7 +461,7 @@ async fn one_group_sees_its_own_ends(store: &dyn Store) {
     }
 }
 
-async fn an_event_can_stand_apart_from_the_run(store: &dyn Store) {
+async fn an_event_may_be_outside_the_run_of_its_batch(store: &dyn Store) {
     let s = scope("ties-apart", "m");
     let event = |path: &str| {
         EventBody::WorkspaceUpdated(FileRef {
@@ -493,7 +493,7 @@ async fn an_event_can_stand_apart_from_the_run(store: &dyn Store) {
     assert_eq!(store.verify(&s.tenant).await.expect("sound"), 3);
 }
 
-async fn the_next_instant_is_known(store: &dyn Store) {
+async fn the_next_due_time_is_known(store: &dyn Store) {
     let s = scope("ties-next", "m");
     let is_due = async |at: i64| {
         store
@@ -550,7 +550,7 @@ async fn the_next_instant_is_known(store: &dyn Store) {
     assert!(!is_due(i64::MAX - 1).await);
 }
 
-async fn what_is_under_review_is_kept_apart(store: &dyn Store, review: &dyn Review) {
+async fn records_under_review_are_stored_apart(store: &dyn Store, review: &dyn Review) {
     let s = scope("review", "m");
     let other = scope("review-other", "m");
     let write = |key: &str, precondition, text: &str| {

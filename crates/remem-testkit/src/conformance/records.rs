@@ -11,14 +11,14 @@ use remem_store::{ChangeOutcome, Store, StoreError};
 use serde_json::json;
 
 pub(super) async fn exercise(store: &dyn Store) {
-    a_record_counts_its_versions_and_begins_anew(store).await;
-    a_precondition_that_fails_undoes_the_batch(store).await;
+    record_versions_increase_and_restart_after_delete(store).await;
+    a_failed_precondition_rejects_the_batch(store).await;
     records_are_listed_by_prefix_in_pages(store).await;
-    an_event_can_stand_alone(store).await;
-    what_a_pass_remembers_is_no_revision(store).await;
+    a_batch_may_hold_only_an_event(store).await;
+    progress_records_add_no_revision(store).await;
 }
 
-async fn what_a_pass_remembers_is_no_revision(store: &dyn Store) {
+async fn progress_records_add_no_revision(store: &dyn Store) {
     let tenant = scope("records-progress", "m").tenant;
     store
         .commit(set(&tenant, "a", Precondition::None, "x"))
@@ -119,7 +119,7 @@ async fn text(store: &dyn Store, tenant: &TenantId, key: &str) -> Option<(u64, S
     ))
 }
 
-async fn a_record_counts_its_versions_and_begins_anew(store: &dyn Store) {
+async fn record_versions_increase_and_restart_after_delete(store: &dyn Store) {
     let tenant = scope("records-one", "m").tenant;
     let other = scope("records-other", "m").tenant;
     assert_eq!(text(store, &tenant, "a").await, None);
@@ -200,7 +200,7 @@ async fn a_record_counts_its_versions_and_begins_anew(store: &dyn Store) {
     assert_eq!(text(store, &tenant, "b").await, Some((1, "y".to_owned())));
 }
 
-async fn a_precondition_that_fails_undoes_the_batch(store: &dyn Store) {
+async fn a_failed_precondition_rejects_the_batch(store: &dyn Store) {
     let tenant = scope("records-expect", "m").tenant;
     store
         .commit(set(&tenant, "a", Precondition::Absent, "v1"))
@@ -276,7 +276,7 @@ async fn records_are_listed_by_prefix_in_pages(store: &dyn Store) {
     );
 }
 
-async fn an_event_can_stand_alone(store: &dyn Store) {
+async fn a_batch_may_hold_only_an_event(store: &dyn Store) {
     let tenant = scope("records-emit", "m").tenant;
     let updated = EventBody::WorkspaceUpdated(FileRef {
         path: "a".to_owned(),

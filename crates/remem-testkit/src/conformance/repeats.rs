@@ -6,7 +6,7 @@ use remem_core::{Batch, Idempotency, Rejection, Scope};
 use remem_store::{ChangeOutcome, ReadAt, Store, StoreError};
 
 pub(super) async fn exercise(store: &dyn Store) {
-    a_repeat_answers_like_the_first_time(store).await;
+    a_repeated_batch_returns_the_first_result(store).await;
     keys_belong_to_tenant_and_operation(store).await;
     old_keys_are_dropped(store).await;
 }
@@ -22,7 +22,7 @@ fn keyed(s: &Scope, name: &str, operation: &'static str, key: u8, body: u8) -> B
         .put(id(name), admit(s, draft("x"), NOON))
 }
 
-async fn a_repeat_answers_like_the_first_time(store: &dyn Store) {
+async fn a_repeated_batch_returns_the_first_result(store: &dyn Store) {
     let s = scope("repeats-same", "m");
     let first = store
         .commit(keyed(&s, "first", "put", 1, 1))

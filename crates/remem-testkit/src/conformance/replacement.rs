@@ -11,16 +11,16 @@ use remem_store::{ChangeOutcome, DueWork, EntryState, ReadAt, Store};
 
 pub(super) async fn exercise(store: &dyn Store) {
     merging_keeps_the_text_and_adds_support(store).await;
-    retiring_needs_both(store).await;
+    retiring_needs_both_entries_live(store).await;
     superseding_keeps_the_text_and_adds_nothing(store).await;
     compacting_is_a_deletion(store).await;
-    who_stands_for_others_takes_them_along(store).await;
-    an_end_in_time_lets_go_as_well(store).await;
-    forgetting_outranks_everything(store).await;
-    what_was_deleted_does_not_come_back_by_forgetting(store).await;
-    reviving_is_for_what_was_merged_into_nothing(store).await;
-    runs_see_what_is_revived_as_they_did(store).await;
-    a_revived_entry_still_ends(store).await;
+    ending_a_digest_ends_what_it_replaced(store).await;
+    expiry_of_a_digest_ends_what_it_replaced(store).await;
+    forgetting_overrides_every_other_end(store).await;
+    forgetting_does_not_revive_deleted_entries(store).await;
+    only_entries_merged_into_an_ended_one_are_revived(store).await;
+    snapshots_see_revived_entries_unchanged(store).await;
+    a_revived_entry_keeps_its_expiry(store).await;
     a_group_is_applied_in_order(store).await;
 }
 
@@ -94,7 +94,7 @@ async fn merging_keeps_the_text_and_adds_support(store: &dyn Store) {
     m.verify().await;
 }
 
-async fn retiring_needs_both(store: &dyn Store) {
+async fn retiring_needs_both_entries_live(store: &dyn Store) {
     let m = MemoryFixture::new(store, "standing-both");
     m.put(&["a", "b", "gone"]).await;
     let ends = Draft {
@@ -230,7 +230,7 @@ async fn compacting_is_a_deletion(store: &dyn Store) {
     m.verify().await;
 }
 
-async fn who_stands_for_others_takes_them_along(store: &dyn Store) {
+async fn ending_a_digest_ends_what_it_replaced(store: &dyn Store) {
     let m = MemoryFixture::new(store, "standing-let-go");
     m.put(&["a", "b", "c", "d", "old"]).await;
     m.retire("old", RetireReason::Superseded, "b").await;
@@ -262,7 +262,7 @@ async fn who_stands_for_others_takes_them_along(store: &dyn Store) {
     m.verify().await;
 }
 
-async fn an_end_in_time_lets_go_as_well(store: &dyn Store) {
+async fn expiry_of_a_digest_ends_what_it_replaced(store: &dyn Store) {
     let m = MemoryFixture::new(store, "standing-expired");
     m.put(&["a"]).await;
     let ends = Draft {
@@ -281,7 +281,7 @@ async fn an_end_in_time_lets_go_as_well(store: &dyn Store) {
     m.verify().await;
 }
 
-async fn forgetting_outranks_everything(store: &dyn Store) {
+async fn forgetting_overrides_every_other_end(store: &dyn Store) {
     let m = MemoryFixture::new(store, "standing-forget");
     for name in [
         "live",
@@ -376,7 +376,7 @@ async fn forgetting_outranks_everything(store: &dyn Store) {
     m.verify().await;
 }
 
-async fn what_was_deleted_does_not_come_back_by_forgetting(store: &dyn Store) {
+async fn forgetting_does_not_revive_deleted_entries(store: &dyn Store) {
     let m = MemoryFixture::new(store, "standing-deleted-forgotten");
     m.put(&["a", "b", "old", "kept", "of-kept"]).await;
     open_snapshot(store, &m.s, "run_1").await;
@@ -426,7 +426,7 @@ async fn what_was_deleted_does_not_come_back_by_forgetting(store: &dyn Store) {
     m.verify().await;
 }
 
-async fn reviving_is_for_what_was_merged_into_nothing(store: &dyn Store) {
+async fn only_entries_merged_into_an_ended_one_are_revived(store: &dyn Store) {
     let m = MemoryFixture::new(store, "standing-revive");
     m.put(&["a", "b", "c", "d", "old", "gist", "compacted"])
         .await;
@@ -498,7 +498,7 @@ async fn reviving_is_for_what_was_merged_into_nothing(store: &dyn Store) {
     m.verify().await;
 }
 
-async fn runs_see_what_is_revived_as_they_did(store: &dyn Store) {
+async fn snapshots_see_revived_entries_unchanged(store: &dyn Store) {
     for early in [false, true] {
         let m = MemoryFixture::new(
             store,
@@ -546,7 +546,7 @@ async fn runs_see_what_is_revived_as_they_did(store: &dyn Store) {
     }
 }
 
-async fn a_revived_entry_still_ends(store: &dyn Store) {
+async fn a_revived_entry_keeps_its_expiry(store: &dyn Store) {
     let m = MemoryFixture::new(store, "standing-revive-ends");
     m.put(&["b"]).await;
     let ends = Draft {

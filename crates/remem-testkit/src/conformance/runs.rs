@@ -7,8 +7,8 @@ use remem_core::{Batch, Cause, EventBody, RunId, Scope, Seq, TenantId};
 use remem_store::Store;
 
 pub(super) async fn exercise(store: &dyn Store) {
-    a_run_counts_its_own_events(store).await;
-    what_is_repeated_keeps_its_time(store).await;
+    events_of_a_run_are_numbered(store).await;
+    replayed_events_keep_their_time(store).await;
     concurrent_runs_leave_no_gap(store).await;
 }
 
@@ -37,7 +37,7 @@ async fn log(store: &dyn Store, tenant: &TenantId, of: &RunId, from: u64) -> Vec
         .collect()
 }
 
-async fn a_run_counts_its_own_events(store: &dyn Store) {
+async fn events_of_a_run_are_numbered(store: &dyn Store) {
     let s = scope("runs-count", "m");
     let one = run("run_1");
     let two = run("run_2");
@@ -91,7 +91,7 @@ async fn a_run_counts_its_own_events(store: &dyn Store) {
     store.verify(&s.tenant).await.expect("sound");
 }
 
-async fn what_is_repeated_keeps_its_time(store: &dyn Store) {
+async fn replayed_events_keep_their_time(store: &dyn Store) {
     let Scope { tenant, .. } = scope("runs-repeat", "m");
     let earlier = NOON.plus_ms(-5_000);
     let ended = EventBody::RunCompleted(RunEnded { duration_ms: 3 });

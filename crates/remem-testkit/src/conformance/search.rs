@@ -6,11 +6,11 @@ use remem_core::{Draft, Scope};
 use remem_store::{Filter, Probe, ReadAt, SearchCandidate, Store};
 
 pub(super) async fn exercise(store: &dyn Store) {
-    words_are_found_best_first(store).await;
-    filters_and_ends_hold_in_search(store).await;
-    nothing_typed_is_syntax(store).await;
-    a_word_that_is_not_held_stands_for_the_one_that_was_meant(store).await;
-    actions_that_rest_on_an_entry_are_told(store).await;
+    hits_are_ranked_by_matching_words(store).await;
+    filters_and_ends_apply_to_search(store).await;
+    queries_have_no_syntax(store).await;
+    a_misspelled_word_matches_a_similar_term(store).await;
+    reads_count_linked_actions(store).await;
 }
 
 /// Searches for these words; returns the candidates.
@@ -33,7 +33,7 @@ fn hit_names(hits: &[SearchCandidate]) -> Vec<&str> {
     hits.iter().map(|h| h.entry.id.as_str()).collect()
 }
 
-async fn words_are_found_best_first(store: &dyn Store) {
+async fn hits_are_ranked_by_matching_words(store: &dyn Store) {
     let s = scope("search-words", "m");
     put(
         store,
@@ -83,7 +83,7 @@ async fn words_are_found_best_first(store: &dyn Store) {
     );
 }
 
-async fn filters_and_ends_hold_in_search(store: &dyn Store) {
+async fn filters_and_ends_apply_to_search(store: &dyn Store) {
     let s = scope("search-filters", "m");
     put(
         store,
@@ -136,7 +136,7 @@ async fn filters_and_ends_hold_in_search(store: &dyn Store) {
     );
 }
 
-async fn nothing_typed_is_syntax(store: &dyn Store) {
+async fn queries_have_no_syntax(store: &dyn Store) {
     let s = scope("search-syntax", "m");
     put(store, &s, "e", draft("plain text"), NOON).await;
     let now = ReadAt::Now(NOON);
@@ -162,7 +162,7 @@ async fn nothing_typed_is_syntax(store: &dyn Store) {
     );
 }
 
-async fn a_word_that_is_not_held_stands_for_the_one_that_was_meant(store: &dyn Store) {
+async fn a_misspelled_word_matches_a_similar_term(store: &dyn Store) {
     let s = scope("search-slips", "m");
     put(store, &s, "name", draft("Kathryn moved to Lisbon"), NOON).await;
     put(
@@ -222,7 +222,7 @@ async fn a_word_that_is_not_held_stands_for_the_one_that_was_meant(store: &dyn S
     );
 }
 
-async fn actions_that_rest_on_an_entry_are_told(store: &dyn Store) {
+async fn reads_count_linked_actions(store: &dyn Store) {
     let s = scope("search-uses", "m");
     put(store, &s, "used", draft("falcon"), NOON).await;
     put(store, &s, "unused", draft("falcon"), NOON).await;

@@ -7,9 +7,9 @@ use remem_core::{Draft, RetireReason, Tier};
 use remem_store::{ChangeOutcome, RowCursor, Store};
 
 pub(super) async fn exercise(store: &dyn Store) {
-    what_may_be_looked_at_is_listed_in_pages(store).await;
-    a_signature_goes_with_its_text(store).await;
-    signing_is_nobodys_revision(store).await;
+    comparable_entries_are_listed_in_pages(store).await;
+    a_signature_is_erased_with_its_text(store).await;
+    signing_adds_no_revision(store).await;
 }
 
 async fn unsigned(m: &MemoryFixture<'_>) -> Vec<String> {
@@ -49,7 +49,7 @@ async fn sign(m: &MemoryFixture<'_>, name: &str, pass: u64) -> ChangeOutcome {
     .remove(0)
 }
 
-async fn what_may_be_looked_at_is_listed_in_pages(store: &dyn Store) {
+async fn comparable_entries_are_listed_in_pages(store: &dyn Store) {
     let m = MemoryFixture::new(store, "signatures-pages");
     let elsewhere = MemoryFixture {
         store,
@@ -177,7 +177,7 @@ async fn what_may_be_looked_at_is_listed_in_pages(store: &dyn Store) {
     );
 }
 
-async fn a_signature_goes_with_its_text(store: &dyn Store) {
+async fn a_signature_is_erased_with_its_text(store: &dyn Store) {
     let m = MemoryFixture::new(store, "signatures-text");
     m.put(&[
         "same",
@@ -240,7 +240,7 @@ async fn a_signature_goes_with_its_text(store: &dyn Store) {
     m.verify().await;
 }
 
-async fn signing_is_nobodys_revision(store: &dyn Store) {
+async fn signing_adds_no_revision(store: &dyn Store) {
     let m = MemoryFixture::new(store, "signatures-silent");
     m.put(&["a"]).await;
     let head = m.head().await;

@@ -8,11 +8,11 @@ use remem_core::{Admission, Batch, Draft, EventKind, Policy, Redactor, Revision,
 use remem_store::{ChangeOutcome, DueWork, Filter, Probe, ReadAt, SearchCandidate, Store};
 
 pub(super) async fn exercise(store: &dyn Store) {
-    a_snapshot_shows_what_was_there(store).await;
+    a_snapshot_reads_its_revision(store).await;
     a_run_sees_its_own_writes_and_deletes(store).await;
-    time_outranks_a_snapshot(store).await;
-    text_goes_when_the_last_reader_has_gone(store).await;
-    a_hold_after_a_release_is_a_new_one(store).await;
+    expiry_applies_within_a_snapshot(store).await;
+    text_is_erased_after_the_last_snapshot_closes(store).await;
+    a_reopened_snapshot_is_a_new_one(store).await;
     a_stored_text_can_be_redacted(store).await;
 }
 
@@ -43,7 +43,7 @@ pub(super) fn snapshot_at(revision: Revision, runs: &[&str]) -> ReadAt {
     }
 }
 
-async fn a_snapshot_shows_what_was_there(store: &dyn Store) {
+async fn a_snapshot_reads_its_revision(store: &dyn Store) {
     let s = scope("snapshots-stable", "m");
     for name in ["a", "b", "c"] {
         put(
@@ -189,7 +189,7 @@ async fn a_run_sees_its_own_writes_and_deletes(store: &dyn Store) {
     close_snapshot(store, &s, "run_1").await;
 }
 
-async fn time_outranks_a_snapshot(store: &dyn Store) {
+async fn expiry_applies_within_a_snapshot(store: &dyn Store) {
     let s = scope("snapshots-time", "m");
     put(
         store,
@@ -222,7 +222,7 @@ async fn time_outranks_a_snapshot(store: &dyn Store) {
     close_snapshot(store, &s, "run_1").await;
 }
 
-async fn text_goes_when_the_last_reader_has_gone(store: &dyn Store) {
+async fn text_is_erased_after_the_last_snapshot_closes(store: &dyn Store) {
     let s = scope("snapshots-erase", "m");
     put(store, &s, "a", draft("text a"), NOON).await;
     let first = open_snapshot(store, &s, "run_1").await;
@@ -313,7 +313,7 @@ async fn text_goes_when_the_last_reader_has_gone(store: &dyn Store) {
     store.verify(&s.tenant).await.expect("sound");
 }
 
-async fn a_hold_after_a_release_is_a_new_one(store: &dyn Store) {
+async fn a_reopened_snapshot_is_a_new_one(store: &dyn Store) {
     let s = scope("snapshots-again", "m");
     put(store, &s, "a", draft("text a"), NOON).await;
     put(store, &s, "b", draft("text b"), NOON).await;

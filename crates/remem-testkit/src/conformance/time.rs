@@ -6,10 +6,10 @@ use remem_core::{Batch, Draft, EventKind, Seq, Timestamp};
 use remem_store::{ChangeOutcome, DueWork, ReadAt, Store};
 
 pub(super) async fn exercise(store: &dyn Store) {
-    an_entry_ends_at_its_millisecond(store).await;
-    the_purge_takes_only_what_has_ended(store).await;
-    a_clock_that_jumps_back_does_not_reorder(store).await;
-    what_is_listed_is_what_is_live(store).await;
+    an_entry_expires_at_its_millisecond(store).await;
+    purge_removes_only_ended_entries(store).await;
+    a_backward_clock_does_not_reorder_entries(store).await;
+    lists_hold_only_live_entries(store).await;
 }
 
 fn ending(ms: i64) -> Draft {
@@ -19,7 +19,7 @@ fn ending(ms: i64) -> Draft {
     }
 }
 
-async fn an_entry_ends_at_its_millisecond(store: &dyn Store) {
+async fn an_entry_expires_at_its_millisecond(store: &dyn Store) {
     let s = scope("time-end", "m");
     put(store, &s, "e", ending(10), NOON).await;
     for (ms, there) in [(9, true), (10, false), (11, false)] {
@@ -43,7 +43,7 @@ async fn an_entry_ends_at_its_millisecond(store: &dyn Store) {
     );
 }
 
-async fn the_purge_takes_only_what_has_ended(store: &dyn Store) {
+async fn purge_removes_only_ended_entries(store: &dyn Store) {
     let s = scope("time-purge", "m");
     put(store, &s, "early", ending(10), NOON).await;
     put(store, &s, "late", ending(20), NOON).await;
@@ -110,7 +110,7 @@ async fn the_purge_takes_only_what_has_ended(store: &dyn Store) {
     );
 }
 
-async fn a_clock_that_jumps_back_does_not_reorder(store: &dyn Store) {
+async fn a_backward_clock_does_not_reorder_entries(store: &dyn Store) {
     let s = scope("time-back", "m");
     put(store, &s, "first", draft("x"), NOON).await;
     let second = put(
@@ -133,7 +133,7 @@ async fn a_clock_that_jumps_back_does_not_reorder(store: &dyn Store) {
 }
 
 /// The SQL condition and the Rust function must agree on a random history.
-async fn what_is_listed_is_what_is_live(store: &dyn Store) {
+async fn lists_hold_only_live_entries(store: &dyn Store) {
     let s = scope("time-live", "m");
     let mut state = 42u64;
     let mut random = move |bound: u64| {

@@ -9,14 +9,14 @@ const MODEL: ModelId = ModelId(7);
 const OTHER: ModelId = ModelId(8);
 
 pub(super) async fn exercise(store: &dyn Store) {
-    neighbours_stand_in_the_order_of_the_list(store).await;
+    neighbours_follow_list_order(store).await;
     if !store.features().vectors {
         return;
     }
-    a_direction_finds_what_lies_near(store).await;
-    a_vector_goes_with_its_text(store).await;
-    filters_and_ends_hold_for_directions(store).await;
-    vectors_of_another_width_lose_nothing(store).await;
+    a_vector_query_finds_near_entries(store).await;
+    a_vector_is_erased_with_its_text(store).await;
+    filters_and_ends_apply_to_vector_queries(store).await;
+    vectors_of_another_dimension_are_kept(store).await;
 }
 
 /// A vector at this angle between two axes.
@@ -78,7 +78,7 @@ fn names(found: &CandidateSet) -> Vec<&str> {
         .collect()
 }
 
-async fn a_direction_finds_what_lies_near(store: &dyn Store) {
+async fn a_vector_query_finds_near_entries(store: &dyn Store) {
     let s = scope("vectors-near", "m");
     let other = scope("vectors-near", "other");
     for (n, id) in ["east", "north-east", "north", "west", "bare"]
@@ -195,7 +195,7 @@ async fn a_direction_finds_what_lies_near(store: &dyn Store) {
     );
 }
 
-async fn a_vector_goes_with_its_text(store: &dyn Store) {
+async fn a_vector_is_erased_with_its_text(store: &dyn Store) {
     let s = scope("vectors-gone", "m");
     for id in ["stays", "deleted", "forgotten"] {
         put(store, &s, id, draft("a falcon"), NOON).await;
@@ -252,7 +252,7 @@ async fn a_vector_goes_with_its_text(store: &dyn Store) {
     );
 }
 
-async fn filters_and_ends_hold_for_directions(store: &dyn Store) {
+async fn filters_and_ends_apply_to_vector_queries(store: &dyn Store) {
     let s = scope("vectors-filter", "m");
     put(
         store,
@@ -307,7 +307,7 @@ async fn filters_and_ends_hold_for_directions(store: &dyn Store) {
     );
 }
 
-async fn vectors_of_another_width_lose_nothing(store: &dyn Store) {
+async fn vectors_of_another_dimension_are_kept(store: &dyn Store) {
     let s = scope("vectors-width", "m");
     put(store, &s, "e", draft("a falcon"), NOON).await;
     let narrow = Embedding::from_components(&[1.0; 16]).expect("a direction");
@@ -337,7 +337,7 @@ async fn vectors_of_another_width_lose_nothing(store: &dyn Store) {
     );
 }
 
-async fn neighbours_stand_in_the_order_of_the_list(store: &dyn Store) {
+async fn neighbours_follow_list_order(store: &dyn Store) {
     let s = scope("neighbours", "m");
     for (n, id) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
         put(store, &s, id, draft(id), NOON.plus_ms(n as i64 / 2)).await;

@@ -13,21 +13,21 @@ use remem_store::{
 };
 
 pub(super) async fn exercise(store: &dyn Store) {
-    a_memory_of_ones_own_is_nobody_elses(store).await;
-    nobody_writes_into_another_users_memory(store).await;
-    an_answer_gives_way_and_stays_as_history(store).await;
-    two_answers_at_once_are_a_race(store).await;
-    a_fact_that_is_still_to_come_waits(store).await;
-    a_snapshot_knows_nothing_of_what_was_closed_since(store).await;
-    one_way_to_do_a_thing(store).await;
-    what_gave_way_goes_with_what_took_its_place(store).await;
-    what_an_action_rests_on_stays(store).await;
-    a_session_takes_its_entries_along(store).await;
-    what_was_true_long_ago_is_stripped(store).await;
-    evidence_is_added_to(store).await;
-    no_memory_restates_a_rule(store).await;
+    a_private_memory_is_invisible_to_other_users(store).await;
+    writes_into_another_users_memory_are_rejected(store).await;
+    a_superseded_answer_stays_in_history(store).await;
+    concurrent_answers_conflict(store).await;
+    a_future_fact_is_not_current_yet(store).await;
+    a_snapshot_ignores_later_closings(store).await;
+    a_slot_has_one_procedure(store).await;
+    superseded_answers_are_erased_with_their_successor(store).await;
+    linked_entries_keep_their_text(store).await;
+    closing_a_session_ends_its_entries(store).await;
+    ended_statements_are_stripped(store).await;
+    evidence_of_an_entry_grows(store).await;
+    entries_that_restate_a_rule_are_rejected(store).await;
     a_record_can_be_expected_without_being_written(store).await;
-    retention_is_derived(store).await;
+    retention_counts_active_and_orphaned_entries(store).await;
 }
 
 fn user(name: &str) -> Actor {
@@ -97,7 +97,7 @@ fn episode(text: &str, session: &str) -> Draft {
     }
 }
 
-async fn a_memory_of_ones_own_is_nobody_elses(store: &dyn Store) {
+async fn a_private_memory_is_invisible_to_other_users(store: &dyn Store) {
     let own = scope("own", "~ada/ops").with_actor(user("ada"));
     let shared = scope("own", "ops").with_actor(user("ada"));
     for s in [&own, &shared] {
@@ -158,7 +158,7 @@ async fn a_memory_of_ones_own_is_nobody_elses(store: &dyn Store) {
 }
 
 /// A caller's missing check must not matter: the store checks as well.
-async fn nobody_writes_into_another_users_memory(store: &dyn Store) {
+async fn writes_into_another_users_memory_are_rejected(store: &dyn Store) {
     let own = scope("own2", "~ada/ops").with_actor(user("ada"));
     commit(
         store,
@@ -196,7 +196,7 @@ async fn nobody_writes_into_another_users_memory(store: &dyn Store) {
     );
 }
 
-async fn an_answer_gives_way_and_stays_as_history(store: &dyn Store) {
+async fn a_superseded_answer_stays_in_history(store: &dyn Store) {
     let s = scope("truth", "m");
     commit(
         store,
@@ -302,7 +302,7 @@ async fn an_answer_gives_way_and_stays_as_history(store: &dyn Store) {
     );
 }
 
-async fn two_answers_at_once_are_a_race(store: &dyn Store) {
+async fn concurrent_answers_conflict(store: &dyn Store) {
     let s = scope("race", "m");
     commit(
         store,
@@ -339,7 +339,7 @@ async fn two_answers_at_once_are_a_race(store: &dyn Store) {
     assert!(a.is_ok() != b.is_ok() && c.is_ok(), "{a:?} {b:?} {c:?}");
 }
 
-async fn a_fact_that_is_still_to_come_waits(store: &dyn Store) {
+async fn a_future_fact_is_not_current_yet(store: &dyn Store) {
     let s = scope("future", "m");
     commit(
         store,
@@ -365,7 +365,7 @@ async fn a_fact_that_is_still_to_come_waits(store: &dyn Store) {
     );
 }
 
-async fn a_snapshot_knows_nothing_of_what_was_closed_since(store: &dyn Store) {
+async fn a_snapshot_ignores_later_closings(store: &dyn Store) {
     let s = scope("held-truth", "m");
     commit(
         store,
@@ -397,7 +397,7 @@ async fn a_snapshot_knows_nothing_of_what_was_closed_since(store: &dyn Store) {
     );
 }
 
-async fn one_way_to_do_a_thing(store: &dyn Store) {
+async fn a_slot_has_one_procedure(store: &dyn Store) {
     let s = scope("habits", "m");
     commit(
         store,
@@ -443,7 +443,7 @@ async fn one_way_to_do_a_thing(store: &dyn Store) {
 }
 
 /// The same within one batch.
-async fn what_gave_way_goes_with_what_took_its_place(store: &dyn Store) {
+async fn superseded_answers_are_erased_with_their_successor(store: &dyn Store) {
     let s = scope("habits-that-go", "m");
     let put = |batch: Batch, name: &str| batch.put(id(name), admit(&s, habit(name, name), NOON));
     commit(store, put(put(batch(&s, 0), "old"), "new")).await;
@@ -467,7 +467,7 @@ async fn what_gave_way_goes_with_what_took_its_place(store: &dyn Store) {
 }
 
 /// Names of actions and texts of rules can be replaced, if they are stored as they were read.
-async fn words_beside_entries_lose_secrets(store: &dyn Store, s: &Scope) {
+async fn texts_beside_entries_are_redacted(store: &dyn Store, s: &Scope) {
     let text = |action: &str, reference: &str| ActionText {
         action: action.into(),
         reference: reference.into(),
@@ -538,7 +538,7 @@ async fn words_beside_entries_lose_secrets(store: &dyn Store, s: &Scope) {
     assert!(all.expect("read").is_empty());
 }
 
-async fn what_an_action_rests_on_stays(store: &dyn Store) {
+async fn linked_entries_keep_their_text(store: &dyn Store) {
     let s = scope("audit", "m");
     for name in ["deleted", "expired", "forgotten", "plain"] {
         let ends = (name == "expired").then(|| NOON.plus_ms(10));
@@ -633,7 +633,7 @@ async fn what_an_action_rests_on_stays(store: &dyn Store) {
         ("rule-promotion", "r-17"),
         "what an action rests on still keeps its words"
     );
-    words_beside_entries_lose_secrets(store, &s).await;
+    texts_beside_entries_are_redacted(store, &s).await;
     let late = batch(&s, 30).link_action(memory_ref(), id("plain"), "a".into(), "b".into());
     assert_eq!(
         commit(store, late).await.outcomes,
@@ -667,7 +667,7 @@ async fn counts(store: &dyn Store, s: &Scope) -> Vec<(RetentionState, u64)> {
     sums
 }
 
-async fn a_session_takes_its_entries_along(store: &dyn Store) {
+async fn closing_a_session_ends_its_entries(store: &dyn Store) {
     let s = scope("sessions", "m");
     for (name, session) in [("a", "s1"), ("b", "s1"), ("c", "s2")] {
         commit(
@@ -755,7 +755,7 @@ async fn a_session_takes_its_entries_along(store: &dyn Store) {
     );
 }
 
-async fn what_was_true_long_ago_is_stripped(store: &dyn Store) {
+async fn ended_statements_are_stripped(store: &dyn Store) {
     let s = scope("faded", "m");
     commit(
         store,
@@ -828,7 +828,7 @@ async fn what_was_true_long_ago_is_stripped(store: &dyn Store) {
     assert_eq!(store.slot_history(&s, "r", 9).await.expect("read").len(), 1);
 }
 
-async fn evidence_is_added_to(store: &dyn Store) {
+async fn evidence_of_an_entry_grows(store: &dyn Store) {
     let s = scope("evidence", "m");
     let first = Evidence::of(Trust::Model, "thread-1", "");
     let facets = Facets {
@@ -885,7 +885,7 @@ fn rule_text(text: &str) -> RuleText {
     .expect("a test's rule")
 }
 
-async fn no_memory_restates_a_rule(store: &dyn Store) {
+async fn entries_that_restate_a_rule_are_rejected(store: &dyn Store) {
     let s = scope("rules", "m");
     let world = WorldId::parse("w1").expect("a name");
     let text = "Every change to a published rule needs a second reviewer who did not write it, and is announced a week before it takes effect.";
@@ -1025,7 +1025,7 @@ async fn a_record_can_be_expected_without_being_written(store: &dyn Store) {
     assert_eq!(record.version, 1, "nobody wrote it");
 }
 
-async fn retention_is_derived(store: &dyn Store) {
+async fn retention_counts_active_and_orphaned_entries(store: &dyn Store) {
     let s = scope("retention", "m");
     commit(
         store,

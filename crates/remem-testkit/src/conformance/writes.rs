@@ -7,10 +7,10 @@ use serde_json::json;
 
 pub(super) async fn exercise(store: &dyn Store) {
     a_put_is_read_back_whole(store).await;
-    a_deleted_entry_is_gone_and_its_id_stays_taken(store).await;
+    a_deleted_id_is_not_reused(store).await;
     a_batch_is_all_or_nothing(store).await;
-    many_writers_share_the_clock(store).await;
-    an_import_keeps_identity_and_never_overwrites(store).await;
+    concurrent_writers_get_distinct_revisions(store).await;
+    an_import_keeps_ids_and_never_overwrites(store).await;
 }
 
 async fn a_put_is_read_back_whole(store: &dyn Store) {
@@ -45,7 +45,7 @@ async fn a_put_is_read_back_whole(store: &dyn Store) {
     assert_eq!(all(store, &s, &ReadAt::Now(NOON)).await, [entry]);
 }
 
-async fn a_deleted_entry_is_gone_and_its_id_stays_taken(store: &dyn Store) {
+async fn a_deleted_id_is_not_reused(store: &dyn Store) {
     let s = scope("writes-delete", "m");
     put(
         store,
@@ -176,7 +176,7 @@ async fn a_batch_is_all_or_nothing(store: &dyn Store) {
     assert!(clash.is_err() && fine.is_ok());
 }
 
-async fn many_writers_share_the_clock(store: &dyn Store) {
+async fn concurrent_writers_get_distinct_revisions(store: &dyn Store) {
     let s = scope("writes-many", "m");
     let writers = (0..8).map(|w| {
         let s = s.clone();
@@ -239,7 +239,7 @@ async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output>
     pending.into_iter().filter_map(|(_, done)| done).collect()
 }
 
-async fn an_import_keeps_identity_and_never_overwrites(store: &dyn Store) {
+async fn an_import_keeps_ids_and_never_overwrites(store: &dyn Store) {
     let s = scope("writes-import", "m");
     let import = |name: &str, text: &str, created_at: Option<Timestamp>| {
         let origin = Some(Origin {
