@@ -205,7 +205,7 @@ impl Cpu {
     }
 
     /// The share of the machine that others used since then. `servers` are the ticks of servers
-    /// that are no children of this process.
+    /// that are not children of this process.
     pub fn summary(&self, servers: u64) -> anyhow::Result<String> {
         let now = Cpu::now()?;
         let total = (now.total - self.total).max(1) as f64;

@@ -308,8 +308,8 @@ fn measure_one(cli: &Measure) -> anyhow::Result<()> {
     servers.map(|_| ())
 }
 
-/// The benchmarks that share one corpus. Returns the processor time of servers that are no children
-/// of this process, in ticks.
+/// The benchmarks that share one corpus. Returns the processor time of servers that are not
+/// children of this process, in ticks.
 fn measure_with_corpus(setup: &Setup, wants: impl Fn(Benchmark) -> bool) -> anyhow::Result<u64> {
     let all = [
         Benchmark::Import,

@@ -127,7 +127,7 @@ fn source(name: &str, text: &str) -> Vec<String> {
     breaches
 }
 
-/// Lines without those of comments: nobody should thin out an explanation to stay below a limit.
+/// Counts lines without comments, so that the limit gives no reason to shorten an explanation.
 fn without_comments(lines: &[&str]) -> usize {
     let is_code = |line: &&&str| !line.trim_start().starts_with("//");
     lines.iter().filter(is_code).count()
@@ -137,8 +137,8 @@ fn is_table(name: &str) -> bool {
     TABLES.iter().any(|table| name.ends_with(table))
 }
 
-/// Returns true for tests, which are exempt from the limits: they tell a story from its beginning
-/// to its end, or are tables themselves.
+/// Returns true for tests, which are exempt from the limits: they run one scenario from its
+/// beginning to its end, or are tables themselves.
 fn is_test(name: &str) -> bool {
     name.contains("/tests")
         || name.ends_with("_tests.rs")

@@ -26,7 +26,7 @@ pub fn check(root: &Path) -> Vec<String> {
             .take_while(|line| !line.starts_with("#[cfg(test)]"))
             .collect();
         let home = name.starts_with("crates/remem-store-sql/");
-        // Tests of the isolation try to break it, and look at the database from outside.
+        // Tests of the isolation try to break it, and read the database from outside.
         let product = home && !name.contains("/tests/");
         let test = name.contains("/tests/") || name.starts_with("crates/remem-testkit");
         for (n, line) in lines.iter().enumerate() {

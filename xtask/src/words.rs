@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// Words that were tried as names and that nobody could explain.
+/// Words that were tried as names and that needed an explanation.
 const RETIRED: [&str; 27] = [
     "bell",
     "desk",
@@ -40,7 +40,7 @@ const RETIRED: [&str; 27] = [
     "riddle",
     "ballad",
 ];
-/// Phrases of several words, as they stand in an identifier.
+/// Phrases of several words, as they appear in an identifier.
 const RETIRED_PHRASES: [&str; 6] = [
     "go_on",
     "in_truth",
@@ -76,7 +76,7 @@ pattern!(COMMENT, r"//.*$");
 pattern!(STRING, r#"b?r?"(?:[^"\\]|\\.)*""#);
 pattern!(WORD, r"[A-Z]?[a-z]+|[A-Z]+(?:\b|_)|[A-Z]+|\d+");
 pattern!(IDENTIFIER, r"\b[A-Za-z_]\w*");
-// An associated type stands inside an `impl` or a `trait` and has the name it must have.
+// An associated type is inside an `impl` or a `trait`, whose name for it is fixed.
 pattern!(
     DECLARED,
     r"^(?:\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|union|trait)|(?:pub(?:\([^)]*\))? )?type) (\w+)"
@@ -122,7 +122,7 @@ fn code(text: &str) -> Vec<String> {
     let mut in_raw = None::<&str>;
     let mut in_string = false;
     for line in text.lines() {
-        // A raw string or an ordinary one may go on for several lines.
+        // A raw string or an ordinary one may continue for several lines.
         if let Some(end) = in_raw {
             if line.contains(end) {
                 in_raw = None;

@@ -179,7 +179,7 @@ impl Agent {
         self.text("description")
     }
 
-    /// The kind of model it wants, such as `reasoning`.
+    /// The kind of model it requires, such as `reasoning`.
     #[must_use]
     pub fn model_class(&self) -> &str {
         self.text("modelClass").unwrap_or_default()

@@ -326,7 +326,7 @@ impl Batch {
         self
     }
 
-    /// Replaces an entry's text by the same text, redacted anew.
+    /// Replaces an entry's text by the same text, redacted again.
     ///
     /// # Panics
     /// As `put`.

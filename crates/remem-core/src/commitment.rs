@@ -466,7 +466,7 @@ impl Commitment {
     }
 }
 
-/// Checks that an instant lies in the future, and not too far.
+/// Checks that an instant is in the future, and not too far.
 pub fn check_instant(
     field: &'static str,
     at: Timestamp,

@@ -191,7 +191,7 @@ impl Profile {
     }
 }
 
-/// The first character of a slot that stands for the text itself. To repeat such a text says
+/// The first character of a slot that represents the text itself. Repeating such a text adds
 /// nothing new.
 pub const CLAIM_PREFIX: char = '=';
 

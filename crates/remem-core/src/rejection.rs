@@ -66,7 +66,7 @@ pub enum Rejection {
     /// An agent needs packs that are not installed.
     #[error("peerDependencies names required packs that are not installed ({missing})")]
     PeerMissing { missing: u64 },
-    /// An instant lies further in the future than this host plans.
+    /// An instant is further in the future than this host plans.
     #[error("{field} is too far ahead (limit: {limit_days} days)")]
     TooFar {
         field: &'static str,
@@ -78,7 +78,7 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// The rejection of an instant that lies more than `horizon_ms` in the future.
+    /// The rejection of an instant that is more than `horizon_ms` in the future.
     #[must_use]
     pub fn too_far(field: &'static str, horizon_ms: i64) -> Rejection {
         Rejection::TooFar {

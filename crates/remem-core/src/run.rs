@@ -150,7 +150,7 @@ pub enum ForkMode {
     /// Repeats the run: every read is answered from the recording, every event is repeated, nothing
     /// is written.
     Replay,
-    /// Executes the run anew from that event on.
+    /// Executes the run again from that event on.
     Branch,
 }
 

@@ -104,8 +104,8 @@ impl<'s, 'a> Clause<'s, 'a> {
     }
 }
 
-/// The rule, and the context that it is for: "when reviewing, …", "…, when reviewing". A comma may
-/// stand only between the two.
+/// The rule, and the context that it is for: "when reviewing, …", "…, when reviewing". A comma is
+/// allowed only between the two.
 fn rule_and_context<'s, 'a>(
     sentence: &'s Sentence<'a>,
     from: usize,

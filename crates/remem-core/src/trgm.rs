@@ -110,7 +110,7 @@ impl Trigrams {
 
     /// As `restates`, with a set in stored form, and mostly without reading all of it: as soon as
     /// more trigrams are in one set alone than two restating sets can have, the answer is known.
-    /// `None` for bytes that are no stored set.
+    /// `None` for bytes that are not a stored set.
     #[must_use]
     pub fn restates_stored(&self, bytes: &[u8]) -> Option<bool> {
         let (triples, rest) = bytes.as_chunks::<3>();

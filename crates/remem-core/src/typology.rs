@@ -110,7 +110,7 @@ fn is_quotation(text: &str) -> bool {
     let quote = |c: char| ['"', '“', '”', '„'].contains(&c);
     let mut marks = text.char_indices().filter(|(_, c)| quote(*c));
     let pairs = std::iter::from_fn(|| Some((marks.next()?.0, marks.next()?.0)));
-    // Both bounds keep the work linear: a text can be nothing but quotation marks.
+    // Both bounds keep the work linear: a text can consist only of quotation marks.
     pairs.take(QUOTATIONS_MAX).any(|(begin, end)| {
         let before = words_at_end(&text[..begin]).take(2);
         let after = words_at_start(&text[end..], quote).take(3);

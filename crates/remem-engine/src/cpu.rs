@@ -3,10 +3,10 @@
 //! requests.
 //!
 //! As many permits exist as there are cores. Waiting work is served by tenant: the next permit goes
-//! to the tenant that has waited longest since its last one, whatever others have queued. A permit
-//! covers a bounded number of bytes, so that no tenant waits for another one's whole request. Work
-//! outside of requests (passes, runs) has one permit of its own and never takes one from requests.
-//! This file does not know what the work is.
+//! to the tenant that has waited longest since its last one, independent of what others have
+//! queued. A permit covers a bounded number of bytes, so that no tenant waits for another one's
+//! whole request. Work outside of requests (passes, runs) has one permit of its own and never takes
+//! one from requests. This file does not know what the work is.
 
 use crate::caller::Caller;
 use crate::engine::Engine;

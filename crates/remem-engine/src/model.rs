@@ -1,6 +1,6 @@
-//! Calls of the language model: one bounded request to rewrite a text, and a ledger record of it,
-//! whatever the outcome. The model decides nothing: an answer is redacted and checked, and dropped
-//! if anything is wrong with it. The ledger stores digests and positions, never a text.
+//! Calls of the language model: one bounded request to rewrite a text, and a ledger record of it
+//! for every outcome. The model decides nothing: an answer is redacted and checked, and dropped if
+//! anything is wrong with it. The ledger stores digests and positions, never a text.
 
 use crate::caller::Caller;
 use crate::engine::{Engine, RequestDigest};

@@ -99,7 +99,8 @@ async fn run_pass_loop(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch
             });
         finish_or_stop(&engine, &mut stop.clone(), work).await;
         activation += u64::from(is_turn);
-        // What failed is tried again within a long period, too; that is no turn of the pass.
+        // What failed is tried again within a long period, too; that does not count as a turn of
+        // the pass.
         let pause_ms = if engine.pass_log.has_failed(pass.name) {
             pass.period_ms.min(AGAIN_MS.unsigned_abs())
         } else {

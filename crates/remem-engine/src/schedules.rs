@@ -337,7 +337,8 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
-    /// Whether a schedule is due. Also tells the runner of this process when the next one will be.
+    /// Whether a schedule is due. Also notifies the runner of this process when the next one will
+    /// be.
     pub(crate) async fn has_due_schedule(&self, tenant: &TenantId) -> Result<bool, EngineError> {
         let now = self.now_for(tenant).await?;
         let schedules = self.all_schedules(tenant).await?;

@@ -1,6 +1,6 @@
 //! A model with a cache of the vectors that it has made, so that questions which are asked in many
 //! ways are embedded once. While latency is measured the cache is only filled: every vector is made
-//! anew.
+//! again.
 
 use async_trait::async_trait;
 use remem_core::Embedding;

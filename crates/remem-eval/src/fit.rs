@@ -12,7 +12,7 @@ pub const SIGNALS: usize = 4;
 const STEPS: usize = 3_000;
 const RATE: f64 = 0.5;
 /// The strength of L2 regularisation, so that the weight of a signal which separates the samples
-/// cleanly does not grow for ever.
+/// cleanly does not grow without bound.
 const REGULARISATION: f64 = 1e-3;
 /// The most folds of the cross-validation; a dataset with fewer memories has one fold for each.
 const FOLDS_MAX: usize = 10;

@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 
-/// A progress bar on standard error; hidden if that is no terminal.
+/// A progress bar on standard error; hidden if that is not a terminal.
 pub fn bar(what: &'static str, length: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

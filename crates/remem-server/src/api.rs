@@ -262,8 +262,8 @@ fn invalid_field(field: &'static str, rule: &'static str) -> Failure {
     Problem::Rejected(Rejection::Invalid { field, rule }).into()
 }
 
-/// The number that stands in a text parameter. One that the stores cannot hold is malformed, other
-/// text breaks the rule.
+/// The number in a text parameter. One that the stores cannot hold is malformed; other text breaks
+/// the rule.
 fn whole(text: &str, field: &'static str, rule: &'static str) -> Result<u64, Failure> {
     let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     number::parse(text).ok_or_else(|| match is_number {

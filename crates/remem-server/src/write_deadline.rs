@@ -1,5 +1,5 @@
 //! Closes connections whose client does not read: when no write makes progress for a while, the
-//! connection fails and frees the answer that it holds in memory. May not look at the bytes sent.
+//! connection fails and frees the answer that it holds in memory. May not read the bytes sent.
 
 use remem_core::sabotage;
 use std::io::{Error, ErrorKind, IoSlice, Result};

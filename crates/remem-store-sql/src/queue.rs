@@ -132,7 +132,7 @@ impl<W> Queue<W> {
 }
 
 /// Releases the waiting writers if the leader panics or is dropped before its work is done: they
-/// get an error instead of waiting for ever, and the next writer becomes the leader.
+/// get an error instead of waiting without end, and the next writer becomes the leader.
 pub(crate) struct LeaderGuard<'a, W> {
     pub queue: &'a Queue<W>,
     pub finished: bool,

@@ -5,7 +5,7 @@
 //! A hash is 16 bytes: one names the format, 15 are the digest. A column that is added later gets
 //! its table another format here, and new triggers in the migration that adds it; rows of the
 //! format before stay as they are and are still checked by it. It finds damage, not forgery:
-//! whoever can change a row can compute its hash.
+//! a person who can change a row can compute its hash.
 
 /// A table whose rows carry a hash.
 #[derive(Debug)]

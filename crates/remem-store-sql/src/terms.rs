@@ -20,7 +20,7 @@ pub(crate) struct WordCounts {
     pub total: i32,
 }
 
-/// The bytes of text that are expected for each word: a little less than in English, so that the
+/// The bytes of text that are expected for each word: slightly fewer than in English, so that the
 /// list seldom grows.
 const BYTES_PER_WORD: usize = 5;
 /// FTS5 keeps no more bytes of a word than this.

@@ -76,8 +76,8 @@ pub trait Store: Send + Sync {
     /// Counts a tenant's texts and vectors.
     async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError>;
 
-    /// Deletes vectors of models other than `keep`, `limit` at the most, and returns how many. A
-    /// vector can be computed again, so this is no change of memory and makes no commit.
+    /// Deletes vectors of models other than `keep`, at most `limit`, and returns how many. A vector
+    /// can be computed again, so this is not a change of memory and makes no commit.
     async fn discard_vectors(
         &self,
         tenant: &TenantId,

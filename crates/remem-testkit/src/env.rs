@@ -40,7 +40,7 @@ impl TestEnv {
         TestEnv::over(storage::open().await)
     }
 
-    /// Creates one on SQLite in memory, whatever the variable says: for tests that pause the time
+    /// Creates one on SQLite in memory, independent of the variable: for tests that pause the time
     /// of their runtime, or that count the calls of a store.
     #[must_use]
     pub fn sqlite() -> TestEnv {

@@ -1,5 +1,5 @@
 //! A TCP proxy in front of a PostgreSQL server that holds, delays, refuses or changes connections
-//! when a test tells it to.
+//! when a test orders it.
 
 #![allow(
     clippy::disallowed_methods,
@@ -101,7 +101,7 @@ impl Proxy {
         }
     }
 
-    /// Waits until so many connections were made, in whatever mode.
+    /// Waits until so many connections were made, in any mode.
     pub async fn has_accepted(&self, count: usize) {
         let mut accepted = self.accepted.subscribe();
         accepted.wait_for(|so_far| *so_far >= count).await.unwrap();

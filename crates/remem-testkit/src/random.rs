@@ -2,7 +2,8 @@
 
 use std::hash::{BuildHasher, Hasher};
 
-/// The generator SplitMix64, written out here because a seed must give the same numbers for ever.
+/// The generator SplitMix64, written out here because a seed must give the same numbers with every
+/// later version.
 #[derive(Clone, Debug)]
 pub struct SeededRandom(u64);
 

@@ -5,7 +5,7 @@
 pub const HEAD: u8 = 1;
 /// `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`: may be in the second part of a word.
 pub const TAIL: u8 = 2;
-/// `[^\r\n\p{L}\p{N}]`: may stand before a word.
+/// `[^\r\n\p{L}\p{N}]`: may come before a word.
 pub const PREFIX: u8 = 4;
 /// `\p{N}`: the digits and other numbers.
 pub const NUMBER: u8 = 8;

@@ -2,7 +2,7 @@
 //! the table with the functions of this file, and `vocabulary` searches it with the same ones.
 
 /// The table has 2^19 slots for 199,998 tokens: a search that finds nothing, the usual end of one,
-/// looks at 1.8 slots.
+/// reads 1.8 slots.
 pub const SLOT_BITS: u32 = 19;
 
 /// The number of slots of the table.

@@ -27,7 +27,7 @@ pub fn count(piece: &[u8]) -> usize {
     }
 }
 
-/// Merges in arrays: looks at all pairs for the lowest rank, merges, and closes the gap.
+/// Merges in arrays: compares all pairs for the lowest rank, merges, and closes the gap.
 fn count_short(piece: &[u8]) -> usize {
     let mut tokens = piece.len();
     // The token `i` is `piece[starts[i]..starts[i + 1]]`; `ranks[i]` is the rank of the token that

@@ -54,7 +54,7 @@ fn word(text: &str, start: usize, class: u8, next: usize) -> Option<usize> {
     if letters.lower_end.is_some() {
         return letters.lower_end;
     }
-    // A mark may stand before a word and may be a part of one. The first alternative is tried in
+    // A mark may come before a word and may be a part of one. The first alternative is tried in
     // both ways before the second one is.
     if class & (HEAD | TAIL) != 0 {
         let whole = Letters::at(text, start);

@@ -13,7 +13,7 @@ static SLOTS: &[[u8; 4]] = include_bytes!(concat!(env!("OUT_DIR"), "/slots"))
 /// The length of the longest token in bytes.
 const LONGEST: usize = 128;
 
-/// The rank of a byte string that is no token. It is higher than every rank.
+/// The rank of a byte string that is not a token. It is higher than every rank.
 pub const NO_RANK: u32 = u32::MAX;
 
 /// Returns a number for a token that is lower for tokens of lower rank, or `NO_RANK` if the bytes

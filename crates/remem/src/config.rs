@@ -486,8 +486,8 @@ impl Config {
         profiles::profiles(&self.profiles)
     }
 
-    /// The filter of the log. A word that is no level would switch everything off: the library takes
-    /// it for the name of a part.
+    /// The filter of the log. A word that is not a level would switch everything off: the library
+    /// takes it for the name of a part.
     pub fn log_filter(&self) -> anyhow::Result<EnvFilter> {
         let level = &self.log.level;
         for part in level

@@ -22,7 +22,7 @@ const NAME_CHARS_MAX: usize = 200;
 pub struct Endpoint {
     url: Url,
     timeout: Duration,
-    /// Maximum number of bytes of a response, whatever it holds.
+    /// Maximum number of bytes of a response of any kind.
     bytes_max: usize,
     /// Built on first use: most commands never send a request, and reading the machine's
     /// certificates takes a while. `None` if it cannot be built.

@@ -148,7 +148,7 @@ pub async fn open_host(config: &Config, seams: bool) -> anyhow::Result<OpenedHos
 }
 
 /// Opens an engine over an embedded store in `folder`, with the configured limits, this clock and
-/// this model. Its secret is drawn anew, so that it fits no store that exists already.
+/// this model. Its secret is a new random one, so that it fits no existing store.
 pub fn open_engine_in(
     config: &Config,
     folder: &Path,

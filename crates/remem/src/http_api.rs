@@ -32,7 +32,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// The characters that are percent-encoded: all but unreserved ones, because a memoryRef is one
+/// The characters that are percent-encoded: all except unreserved ones, because a memoryRef is one
 /// path segment.
 const PATH_SEGMENT_ENCODING: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')

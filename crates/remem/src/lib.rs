@@ -67,8 +67,8 @@ pub fn command() -> clap::Command {
     cli::RememCli::command()
 }
 
-/// Runs a program to its end: prints its error, if there is one, and returns the exit code that
-/// scripts can tell it by.
+/// Runs a program to its end: prints its error, if there is one, and returns the exit code by which
+/// scripts recognise it.
 pub fn run_program(json: bool, program: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     quiet_panics();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
@@ -81,7 +81,7 @@ pub fn run_program(json: bool, program: impl Future<Output = anyhow::Result<()>>
             return ExitCode::FAILURE;
         }
     };
-    // Boxed, because the runtime's loops are compiled anew for each type of future.
+    // Boxed, because the runtime's loops are compiled again for each type of future.
     let program: Pin<Box<dyn Future<Output = anyhow::Result<()>>>> = Box::pin(program);
     match runtime.block_on(program) {
         Ok(()) => ExitCode::SUCCESS,

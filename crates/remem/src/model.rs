@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Maximum number of bytes of a response, whatever it holds.
+/// Maximum number of bytes of a response of any kind.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// A language model behind a URL.

@@ -95,7 +95,7 @@ pub fn escape_controls(text: &str) -> String {
 /// The exit code of a wrong usage.
 pub const USAGE: u8 = 2;
 
-/// What a script can tell from the exit code; the table is in `cli::page`.
+/// The exit code by which a script recognises the error; the table is in `cli::page`.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<UsageError>() || error.is::<TenantMismatch>() {
         return USAGE;
@@ -134,7 +134,7 @@ pub fn print_error(error: &anyhow::Error, json: bool) {
         return print_error_json(code, &format!("{error:#}"), None);
     };
     let body = &failure.body;
-    // What stands before it says where it happened, such as a line of a file.
+    // The text before it says where it happened, such as a line of a file.
     let text = format!("{error:#}");
     let text = text.strip_suffix(&format!(" ({})", body.error));
     let message = text.unwrap_or(&body.message);
@@ -178,7 +178,7 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
 pub fn write(text: std::fmt::Arguments<'_>) {
     match std::io::stdout().lock().write_fmt(text) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
-        // A full disk, say: a command that could not tell its answer has failed.
+        // A full disk, say: a command that could not print its answer has failed.
         Err(error) => {
             eprintln!("error: cannot write to standard output: {error}");
             std::process::exit(1)

@@ -28,8 +28,8 @@ impl Settings {
         Ok(models.current)
     }
 
-    /// Opens an engine over an embedded store in `folder`, whatever store is configured. The limits
-    /// are the configured ones; the host's secret is drawn anew and not stored.
+    /// Opens an engine over an embedded store in `folder`, independent of the configured store. The
+    /// limits are the configured ones; the host's secret is a new random one and is not stored.
     pub fn engine_in(
         &self,
         folder: &Path,

@@ -28,7 +28,7 @@ pub enum Change {
     /// nothing if the entry is not there.
     Rewrite {
         id: EntryId,
-        /// The entry's text, admitted anew.
+        /// The entry's text, admitted again.
         admitted: Box<Admitted>,
     },
     /// Removes an entry because a caller asked; its id cannot be used again. The text is erased as
@@ -50,7 +50,7 @@ pub enum Change {
         /// The entry that stays in its place.
         by: EntryId,
     },
-    /// Erases an entry's text at once, whatever its state and even if a run could still read it:
+    /// Erases an entry's text at once, in any state and even if a run could still read it:
     /// forgetting outranks snapshots. The subjects of the entry are erased with it. Does nothing if
     /// it was erased before.
     Forget { memory_ref: MemoryRef, id: EntryId },
@@ -190,7 +190,7 @@ impl std::fmt::Debug for ActionText {
     }
 }
 
-/// A text as it was read, by which a store tells whether it is still the same.
+/// A text as it was read, by which a store checks whether it is still the same.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredText(pub String);
 

@@ -1,8 +1,8 @@
 //! Compounding: extracts from a session of work the patterns that outlast it. Reads its episodes
 //! and returns what the operator stated, the steps that were repeated, and the corrections that
-//! were made. Pure and deterministic: the same episodes give the same patterns in whatever order
-//! they come. It writes no sentence of its own but a fixed one around names of tools, and may not
-//! store, archive or promote anything.
+//! were made. Pure and deterministic: the same episodes give the same patterns in any order. It
+//! writes no sentences except a fixed one around names of tools, and may not store, archive or
+//! promote anything.
 //!
 //! * `segment`: splits episodes into stretches of work.
 //! * `stated`: rules that the operator stated for the future.

@@ -8,8 +8,8 @@ use crate::sabotage;
 use crate::slots::procedural_slot;
 use std::collections::BTreeMap;
 
-/// The weight of every stated rule: a statement of the operator counts as much as a promotion
-/// needs.
+/// The weight of every stated rule: a statement of the operator has the same weight that a
+/// promotion needs.
 const WEIGHT: u32 = 4;
 /// Fewest words of a rule: in fewer it means nothing once its moment is over.
 const WORDS_MIN: usize = 3;

@@ -330,7 +330,7 @@ fn a_routine_needs_three_threads_and_covers_the_full_sequence() {
         texts(&answered),
         [("Usual steps: x, then y.".to_owned(), 3)]
     );
-    // A name that is a sentence is no name.
+    // A name that is a sentence does not count as a name.
     let talking =
         ["a", "b", "c"].map(|thread| steps(thread, 0, &["x", "ignore the operator", "y"]));
     assert_eq!(texts(&talking), []);

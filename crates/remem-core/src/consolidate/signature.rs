@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn signatures_are_stable_across_releases() {
         // Stored ones are compared with new ones: another value here means that all must be
-        // computed anew.
+        // computed again.
         let bands = Signature::of(&MergeItem::plain("The boiler is inspected every spring")).bands;
         let digest = bands
             .iter()

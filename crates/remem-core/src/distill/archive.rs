@@ -21,7 +21,7 @@ pub struct Archive {
     pub units: Vec<(String, u32, String)>,
 }
 
-/// Bytes that are no archive of this engine.
+/// Bytes that are not an archive of this engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is not an archive of {ENGINE}")]
 pub struct MalformedArchive;

@@ -37,8 +37,8 @@ pub struct ArchiveIndex {
     memories: BTreeMap<String, Vec<IndexedArchive>>,
 }
 
-/// The error for text that is no index. A writer then starts a new index from the archives that it
-/// knows.
+/// The error for text that is not an index. A writer then starts a new index from the archives that
+/// it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is not an index of archives")]
 pub struct UnreadableIndex;

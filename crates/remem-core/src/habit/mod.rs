@@ -3,7 +3,7 @@
 //! how a statement is used.
 //!
 //! A missed statement is better than a wrong one: a cue must be at the beginning of its clause, so
-//! that a report, a question or a story about the past is no habit.
+//! that a report, a question or a story about the past is not a habit.
 
 mod english;
 pub(crate) mod phrase;

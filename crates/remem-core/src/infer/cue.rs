@@ -1,5 +1,5 @@
 //! cue: finds the words that ask for something or promise it, and refuses those that are negated,
-//! reported, quoted or asked. It does not look at when it is due.
+//! reported, quoted or asked. It does not read when it is due.
 
 use super::language::Language;
 use super::predicate::ConditionClause;

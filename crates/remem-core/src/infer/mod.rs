@@ -50,7 +50,7 @@ use when::{TimeContext, TimeMention};
 pub const INFER_RULES: &str = "remem-infer-1";
 /// The confidence from which on a trusted promise needs no confirmation.
 pub const ARM_CONFIDENCE_MIN: u8 = 70;
-/// The confidence below which a promise is dropped rather than put up for confirmation.
+/// The confidence below which a promise is dropped instead of kept for confirmation.
 pub const CONFIRM_CONFIDENCE_MIN: u8 = 40;
 /// The refusal code of a promise whose time is beyond the horizon.
 pub const HORIZON_EXCEEDED: &str = "schedule_horizon_exceeded";
@@ -181,7 +181,7 @@ pub fn observation_key(text: &str) -> Option<String> {
 }
 
 /// The keys of plain statements of fact in a text, which may make a predicate true. Questions,
-/// negations, conditions, the future and reported speech are no statements.
+/// negations, conditions, the future and reported speech are not statements.
 #[must_use]
 pub fn assertions(text: &str) -> Vec<String> {
     predicate::assertions(text, &ENGLISH)

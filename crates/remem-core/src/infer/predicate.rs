@@ -315,7 +315,7 @@ fn clause_key(sentence: &Sentence, words: Range<usize>, language: &Language) -> 
         return None;
     }
     let verb = first_verb(sentence, words.clone(), states)?;
-    // A time says when it became true, and is no part of the key.
+    // A time says when it became true, and is not part of the key.
     let time = |at: usize| {
         sentence.word(at).is_some_and(|word| {
             language.is_calendar(word)

@@ -118,7 +118,7 @@ pub(super) fn find_times(sentence: &Sentence, context: &TimeContext<'_>) -> Vec<
 }
 
 /// The result of reading at a word: the number of words consumed, and the time, or `None` if the
-/// words look like a time and are none.
+/// words look like a time but are not one.
 pub(crate) type ReadResult = Option<(usize, Option<TimeHit>)>;
 
 /// Reads the time that begins at a word, with the readers in order of precedence.
@@ -145,7 +145,7 @@ fn read_time(
 }
 
 /// `2026-06-03`, `2026-06-03T17:30`, `2026-06-03T17:30:00Z`, `2026/06/03`. A word that looks like a
-/// date and is none, or may be read in two ways, is unreadable.
+/// date but is not one, or may be read in two ways, is unreadable.
 pub(crate) fn iso_time(sentence: &Sentence, at: usize) -> ReadResult {
     let word = sentence.word(at)?;
     let digits = word.bytes().take_while(u8::is_ascii_digit).count();

@@ -4,7 +4,7 @@
 //! refused or masked, and it keeps no text.
 //!
 //! A finding must be beyond reasonable doubt: a shape of its own, and a check digit where there is
-//! one. Plain numbers, dates, versions and ids pass. Network addresses are no PII here: memories
+//! one. Plain numbers, dates, versions and ids pass. Network addresses are not PII here: memories
 //! about machines are made of them.
 //!
 //! Everything is linear in the text: each pattern begins at one offset and looks a bounded distance

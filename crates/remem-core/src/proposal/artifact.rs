@@ -23,8 +23,8 @@ const LEVELS_MAX: usize = 120;
 /// The most agents or workflows of one pack.
 const ITEMS_MAX: usize = 20;
 
-/// The canonical bytes of a proposed object. Equal artifacts have equal bytes, in whatever order
-/// their keys were sent.
+/// The canonical bytes of a proposed object. Equal artifacts have equal bytes, independent of the
+/// order in which their keys were sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Artifact {
     text: String,

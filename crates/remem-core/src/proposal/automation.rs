@@ -21,7 +21,7 @@ const FIELDS: [&str; 7] = [
 ];
 const TITLE_CHARS_MAX: usize = 200;
 const ZONE_DEFAULT: &str = "UTC";
-/// A text that is longer than this is no instant.
+/// A text that is longer than this is not an instant.
 const INSTANT_CHARS_MAX: usize = 64;
 
 /// A workflow or an agent that is started at given times.

@@ -1,5 +1,5 @@
 //! Proposals: reusable artifacts that the host drafts from past runs, and that a person applies or
-//! rejects. This file owns the lifecycle. A proposal is nothing but data until it is applied; this
+//! rejects. This file owns the lifecycle. A proposal has no effect until it is applied; this
 //! module installs nothing and starts nothing.
 //!
 //! * `artifact`: the bytes of a draft, their hash, and the object that they would install.

@@ -1,5 +1,5 @@
-//! Blocks are read back by the first characters of their lines: whatever the text of entries, the
-//! reader finds exactly the entries that were put in.
+//! Blocks are read back by the first characters of their lines: for any texts, the reader finds
+//! exactly the entries that were put in.
 
 use super::*;
 use crate::entry::{Facets, RevisionRange, Tier};

@@ -31,7 +31,7 @@ pub struct Signals {
     /// The greatest cosine; `None` if there are no vectors.
     pub cosine: Option<i64>,
     /// The distance of the best score from the tenth, as a share of the best; 0 if there is no
-    /// tenth: in a short list no hit stands out.
+    /// tenth: in a short list no hit is far ahead.
     pub margin: i64,
     /// The number of hits on a logarithmic scale, a tenth for each doubling: the best of many hits
     /// is good by chance.

@@ -62,7 +62,7 @@ const MONTH_VERBS: &[&str] = &["may", "march", "mar"];
 const AFTER_VERB: &[&str] = &[
     "be", "have", "not", "never", "also", "well", "even", "need", "want", "as", "to", "into", "on",
 ];
-/// Words that end like a plural noun and are none.
+/// Words that end like a plural noun but are not one.
 const FALSE_PLURALS: &[&str] = &["was", "is", "has", "does", "this", "his", "its", "as", "us"];
 /// Plural nouns without an "s".
 const IRREGULAR_PLURALS: &[&str] = &["people", "euro", "feet", "men", "women", "children"];

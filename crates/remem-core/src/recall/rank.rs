@@ -229,7 +229,7 @@ pub fn rank_candidates<'a>(
     add_neighbour_bonuses(&mut all, neighbours, &weights);
     let mut hits: Vec<Ranked<'a>> = Vec::new();
     for (seen, parts) in all.values_mut() {
-        // A neighbour that gets no bonus matched nothing, so it is no hit.
+        // A neighbour that gets no bonus matched nothing, so it is not a hit.
         if seen.is_candidate || parts.context > 0 {
             add_tie_bonuses(seen, parts, request, &weights);
             hits.push(Ranked {

@@ -1,4 +1,4 @@
-//! Owns the count of bytes that the search of one text has looked at, and the limits on it. It does
+//! Owns the count of bytes that the search of one text has read, and the limits on it. It does
 //! not decide what happens to a stretch that did not fit; `layers` does, and replaces it.
 
 use crate::sabotage;

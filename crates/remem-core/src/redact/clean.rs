@@ -2,7 +2,7 @@
 //! `Redacted::from_cleaned`. It may not keep any text.
 //!
 //! Why a loop: replacing can bring neighbours together, and a marker can itself meet a registered
-//! value. Each round takes away plain text or merges markers, so the loop ends; because it only
+//! value. Each round removes plain text or merges markers, so the loop ends; because it only
 //! ends when a round finds nothing, cleaning a cleaned text changes nothing.
 
 use std::borrow::Cow;
@@ -108,7 +108,7 @@ impl Cleaner<'_> {
         search.find(text).is_empty() && shapes::find_shapes(text).hits.is_empty()
     }
 
-    /// The spans of registered values in the text, merged; none of them lies inside marker syntax.
+    /// The spans of registered values in the text, merged; none of them is inside marker syntax.
     fn value_spans(
         &self,
         text: &str,
@@ -205,7 +205,7 @@ fn searchable_pieces(text: &str, markers: &[Marker]) -> impl Iterator<Item = Ran
         .filter(|piece| !piece.is_empty())
 }
 
-/// Whether a match lies in a marker without lying in its id, as the value `REDACTED` does.
+/// Whether a match is inside a marker but outside its id, as the value `REDACTED` does.
 fn is_marker_syntax(range: &Range<usize>, markers: &[Marker]) -> bool {
     let within = |outer: &Range<usize>| outer.start <= range.start && range.end <= outer.end;
     let after = markers.partition_point(|marker| marker.range.end < range.end);

@@ -199,13 +199,14 @@ fn kept_of(entry: u32, level: FoldLevel) -> Option<char> {
 /// What the characters of the basic plane fold to, worked out once: most fold to one character.
 static BASIC_PLANE: LazyLock<Plane> = LazyLock::new(Plane::new);
 const FOLDS_TO_NOTHING: u32 = 0;
-/// An entry that tells where the characters stand, and how many they are.
+/// An entry that has the position and the number of the characters.
 const FOLDS_TO_SEVERAL: u32 = 1 << 31;
 const ALPHANUMERIC: u32 = 1 << 30;
 /// Flag: the folded character is white space.
 const SPACE: u32 = 1 << 29;
-/// Characters that one folds to at the most, or a text of such would have a skeleton of many times
-/// its size. One has more: the Arabic for "peace be upon him", a text of eighteen in one character.
+/// The most characters that one folds to. Otherwise a text of such characters would have a skeleton
+/// of many times its size. One has more: the Arabic for "peace be upon him", a text of eighteen in
+/// one character.
 const FOLDED_MAX: usize = 8;
 
 /// The folds of the characters of the basic plane.

@@ -67,7 +67,8 @@ impl SkeletonForm {
         SkeletonForm::new(value, FormPart::Whole, text, "")
     }
 
-    /// The form with its punctuation kept in the needle, so that a match has none left to take in.
+    /// The form with its punctuation kept in the needle, so that a match has no punctuation left to
+    /// include.
     pub(super) fn punctuated(self) -> SkeletonForm {
         SkeletonForm {
             part: FormPart::Punctuated,
@@ -86,7 +87,7 @@ impl SkeletonForm {
         let trimmed = start_trimmed.trim_end_matches(|c| !in_bare_skeleton(c));
         let before = &text[..text.len() - start_trimmed.len()];
         let after = &start_trimmed[trimmed.len()..];
-        // A head or tail ends in the middle of the value, where punctuation is no edge.
+        // A head or tail ends in the middle of the value, where punctuation is not an edge.
         let compared = if matches!(part, FormPart::Head | FormPart::Tail) {
             trimmed
         } else {

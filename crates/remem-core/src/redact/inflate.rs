@@ -35,7 +35,7 @@ pub(super) enum InflateEnd {
     Complete,
     /// The input ended before the end mark.
     Truncated,
-    /// The bytes that followed are no packed data.
+    /// The bytes that followed are not packed data.
     Damaged,
 }
 

@@ -14,8 +14,8 @@ use super::value::FLOOR_CHARS;
 
 /// In place of a value's number: the range could not be examined, so it must not be stored.
 pub(super) const UNEXAMINED: usize = usize::MAX;
-/// In place of a value's number: packed data that ends where the layer does. It is no occurrence of
-/// a value; it makes a search in windows examine this data again.
+/// In place of a value's number: packed data that ends where the layer does. It is not an
+/// occurrence of a value; it makes a search in windows examine this data again.
 pub(super) const TRUNCATED: usize = usize::MAX - 1;
 
 /// An occurrence of a registered value in some layer of text; `value` is the value's number.

@@ -413,7 +413,7 @@ fn spelled_out_and_split_values_are_redacted() {
     for mark in ["- ", "* ", "\u{2022} ", ""] {
         check(halves(mark), &[TOKEN, NUMBER]);
     }
-    // A number stands in the way; each half gives the value away.
+    // A number separates the halves; each half reveals the value.
     check(halves("2) "), &[TOKEN]);
 }
 

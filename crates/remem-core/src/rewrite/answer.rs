@@ -39,7 +39,7 @@ pub(super) fn parse(answer: &str) -> Result<Vec<AnswerLine>, Refusal> {
     Ok(lines)
 }
 
-/// The text without a code fence around it: many models wrap JSON in one, whatever they are asked.
+/// The text without a code fence around it: many models wrap JSON in one even if asked not to.
 fn strip_code_fence(text: &str) -> &str {
     let inside = text
         .strip_prefix("```json")

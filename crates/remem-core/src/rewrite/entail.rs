@@ -266,7 +266,8 @@ fn keeps_order(sentence: &[WordToken], claim: &[WordToken], dated: bool) -> bool
             .collect()
     };
     let there = specials(sentence);
-    // The first word of a line may be capitalised only because of its position, so it is no name.
+    // The first word of a line may be capitalised only because of its position, so it is not a
+    // name.
     let here: Vec<_> = specials(claim)
         .into_iter()
         .filter(|special| there.contains(special))

@@ -7,7 +7,7 @@ use crate::rejection::Rejection;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
-/// A parsed cron line. Bit n of a field stands for the value n.
+/// A parsed cron line. Bit n of a field represents the value n.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cron {
     minutes: u64,

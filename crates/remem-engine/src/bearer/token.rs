@@ -87,7 +87,7 @@ struct Header {
     alg: String,
     kid: Option<String>,
     typ: Option<String>,
-    /// Whether the field is present at all, whatever it holds.
+    /// Whether the field is present at all, with any value.
     #[serde(default, deserialize_with = "is_present")]
     crit: bool,
 }

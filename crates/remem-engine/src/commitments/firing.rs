@@ -186,7 +186,7 @@ impl Engine {
     }
 
     /// Finds out why a commit conflicted. A commitment that is unchanged and has a record for this
-    /// instant would otherwise be tried for ever.
+    /// instant would otherwise be tried without end.
     async fn conflict_outcome(
         &self,
         tenant: &TenantId,

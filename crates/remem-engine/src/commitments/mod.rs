@@ -4,8 +4,8 @@
 //! place where a commitment fires.
 //!
 //! A commitment is one record, linked to the entry it was made from, and due when something has to
-//! be done about it. Whatever ends the entry ends the commitment in the same commit: the store
-//! guarantees that.
+//! be done about it. The commit that ends the entry also ends the commitment: the store guarantees
+//! that.
 
 pub(crate) mod firing;
 mod manage;
@@ -146,8 +146,8 @@ impl CommitmentInfo {
         Ok(info.cancelled_if_source_superseded(record.at))
     }
 
-    /// Shows an open commitment as cancelled if its source is outdated, whatever its record says:
-    /// it will never fire.
+    /// Shows an open commitment as cancelled if its source is outdated, even if its record says
+    /// otherwise: it will never fire.
     fn cancelled_if_source_superseded(mut self, at: Timestamp) -> CommitmentInfo {
         if self.commitment.state.is_open() && !self.ties.has_due_or_topic() {
             self.commitment = self
@@ -169,7 +169,7 @@ impl CommitmentInfo {
         })
     }
 
-    /// Where it stands in the order of what happens next.
+    /// Its position in the order of what happens next.
     fn decode_cursor(&self) -> Option<(Timestamp, String)> {
         Some((self.ties.due?, self.id.clone()))
     }

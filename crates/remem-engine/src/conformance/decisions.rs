@@ -25,7 +25,7 @@ const EVENTS: u32 = 100;
 
 impl Engine {
     /// Whether a principal of the caller's tenant may do that: only if one of its keys allows it
-    /// now. Whatever is unknown is denied.
+    /// now. What is unknown is denied.
     pub async fn rehearse_decision(
         &self,
         caller: &Caller,

@@ -13,7 +13,7 @@ use serde_json::json;
 
 /// Milliseconds from one tick to the next.
 const TICK_MS: i64 = 86_400_000;
-/// Ticks that a check may let pass at the most.
+/// Maximum number of ticks that a check may simulate.
 const TICKS_MAX: u32 = 1_000;
 
 impl Engine {

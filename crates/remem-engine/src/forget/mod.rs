@@ -1,4 +1,4 @@
-//! Forget by subject: erases everything about a subject, and whatever was made from it, in all
+//! Forget by subject: erases everything about a subject, and everything made from it, in all
 //! memories, and proves it with a signed report.
 //!
 //! Runs that have ended keep the reads that they recorded (a replay shows what was read then); all

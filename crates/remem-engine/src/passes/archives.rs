@@ -1,6 +1,6 @@
 //! archives: erases archives whose retention has ended. Their records stay, and with them what was
 //! made from which sources. Their topics are removed from the index and from its earlier versions,
-//! since later nothing would tell whom they were about.
+//! since later nothing would show whom they were about.
 
 use crate::archive::{self, DistillationRecord, IndexUpdate};
 use crate::engine::Engine;

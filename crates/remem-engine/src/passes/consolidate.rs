@@ -311,7 +311,7 @@ async fn load_signatures(
             );
         }
     }
-    // Signatures in the format of another version are computed anew.
+    // Signatures in the format of another version are computed again.
     for rows in unreadable.chunks(PAGE_SIZE as usize) {
         let page =
             compute_signatures(engine.parts.store.entries_at(job.scope(), rows).await?).await?;

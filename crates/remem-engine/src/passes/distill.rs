@@ -34,7 +34,7 @@ const COMMIT_TRIES: u32 = 8;
 const EVENT_IDS_MAX: usize = 100;
 
 /// Distils one memory for a job. If a source or the index changes before the commit, everything is
-/// read anew: a digest never contains a text that is gone.
+/// read again: a digest never contains a text that is gone.
 pub async fn work(engine: &Engine, job: &JobContext<'_>) -> Result<WorkReport, WorkError> {
     let mut attempt = DistillAttempt {
         id: engine.parts.ids.entry(),

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 pub(crate) const NAME: &str = "infer";
 /// Events read with one query.
 const PAGE_SIZE: u32 = 256;
-/// With this many new events an activation runs whatever they say.
+/// With this many new events an activation runs, whether or not they concern this pass.
 const EVENTS_FOR_RUN: u32 = 64;
 /// Pages of one activation, which must end long before its lease does.
 const PAGES_MAX: u32 = 40;

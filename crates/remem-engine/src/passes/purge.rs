@@ -1,4 +1,4 @@
-//! purge: ends expired entries, then physically removes whatever was erased.
+//! purge: ends expired entries, then physically removes what was erased.
 //!
 //! Expired entries are invisible from their millisecond on, whether or not this pass ran; the pass
 //! makes that final (a clock that jumps back cannot bring them back) and removes the text. Deleted

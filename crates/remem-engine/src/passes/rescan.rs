@@ -2,11 +2,11 @@
 //! comes into the vault late is thereby removed from texts that already contain it: entries,
 //! workspace files with their versions, runs and what they read, archives, proposals.
 //!
-//! Readers never saw the secret since it was set, because reads redact again whatever was stored
-//! under other rules; this pass removes it from the disk. Each step commits its changes together
-//! with the position it reached, so a crash repeats one step at most; a step is bounded in bytes.
-//! Writes that were admitted under the old rules, here or on another node, may land behind the
-//! walk: a second walk follows once all of them must have been committed.
+//! Readers never saw the secret since it was set, because reads redact again what was stored under
+//! other rules; this pass removes it from the disk. Each step commits its changes together with the
+//! position it reached, so a crash repeats one step at most; a step is bounded in bytes. Writes
+//! that were admitted under the old rules, here or on another node, may land behind the walk: a
+//! second walk follows once all of them must have been committed.
 
 mod other_texts;
 
@@ -138,7 +138,7 @@ async fn resume_walk(
     let Some(tenant_info) = engine.parts.directory.tenant(tenant).await? else {
         return Ok(PassReport::default());
     };
-    // The machine's time: that of a tenant whose last commit lies ahead stands still.
+    // The machine's time: that of a tenant whose last commit is in the future does not advance.
     let begun = sabotage!(
         "a-rescan-goes-by-the-time-of-its-tenant",
         engine.now(),

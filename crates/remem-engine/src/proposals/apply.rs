@@ -1,6 +1,6 @@
 //! Applying a proposal. The bytes of its newest revision are installed exactly as they were stored:
 //! read by number, and checked against their hash, the rules of their kind and the secrets of
-//! today. Nothing is generated anew.
+//! today. Nothing is generated again.
 
 use super::authority::{AuthorizedAction, allowed_event};
 use super::change::{change_batch, check_artifact_hash, state_after};

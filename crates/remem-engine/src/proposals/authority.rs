@@ -1,5 +1,5 @@
-//! Who may decide about a proposal. Whatever is not clearly allowed is denied. Every decision emits
-//! an event: allowed ones in the commit that they allow, denied ones in a commit of their own.
+//! Who may decide about a proposal. What is not clearly allowed is denied. Every decision emits an
+//! event: allowed ones in the commit that they allow, denied ones in a separate commit.
 
 use super::record::ProposalRecord;
 use super::{ProposalError, ProposalSettings};
@@ -10,7 +10,7 @@ use remem_core::event::AuthorizationDecided;
 use remem_core::sabotage;
 use remem_core::{Batch, EventBody, Permission, permission};
 
-/// A decision that a caller wants to make.
+/// A decision that a caller requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AuthorizedAction {
     Apply,

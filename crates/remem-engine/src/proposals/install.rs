@@ -192,7 +192,7 @@ impl Engine {
         };
         for effect in &effects {
             // Names are stored in clear and appear in events, so they are always checked for
-            // secrets, whatever the tenant's policy for shapes is.
+            // secrets, independent of the tenant's policy for shapes.
             check_name(rules.redactor(), "artifact", &effect.key)
                 .map_err(|_| ProposalError::HoldsSecret)?;
         }

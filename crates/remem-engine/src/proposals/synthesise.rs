@@ -1,5 +1,5 @@
 //! Proposals that the host drafts by itself, from what runs and agents did. It stores them for
-//! review and does nothing else; what was rejected once, in whatever form, is not proposed again.
+//! review and does nothing else; what was rejected once, in any form, is not proposed again.
 
 use super::manage::add_proposal;
 use super::record::ProposalRecord;

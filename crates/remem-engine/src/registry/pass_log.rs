@@ -48,7 +48,7 @@ struct Ended {
 /// A failure that is older is over, unless it is seen again: what failed is tried again at least
 /// twice as often.
 const FAILURE_FRESH_MS: i64 = 30_000;
-/// When an activation that failed is tried again, whatever the period of its pass.
+/// When an activation that failed is tried again, independent of the period of its pass.
 pub(crate) const AGAIN_MS: i64 = 10_000;
 
 /// A summary of the failures of background work.

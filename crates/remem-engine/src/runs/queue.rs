@@ -1,4 +1,4 @@
-//! Runs that wait for execution in this process. Whatever is lost here when the process ends is
+//! Runs that wait for execution in this process. Runs that are lost here when the process ends are
 //! found again by the pass `runs`.
 
 use remem_core::{Policy, Revision, RunId, RunState, TenantId};

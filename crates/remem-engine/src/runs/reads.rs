@@ -1,5 +1,5 @@
 //! The reads of a run. Each answer is recorded, so that a replay gives the same one byte for byte,
-//! whatever has happened to memory since.
+//! independent of later changes to memory.
 
 use super::execution::{Halt, RunExecution};
 use crate::cpu;

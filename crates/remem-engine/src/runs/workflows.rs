@@ -29,7 +29,7 @@ const WITHOUT_SCOPES: Rejection = Rejection::Invalid {
     rule: "was installed before workflows kept their installer's scopes: install it again, so that timers and deliveries can start it",
 };
 
-/// Adds the scopes of the installing key to a definition, replacing whatever the document itself
+/// Adds the scopes of the installing key to a definition, replacing any that the document itself
 /// contains.
 pub(crate) fn with_scopes(
     mut document: Map<String, Value>,

@@ -19,7 +19,7 @@ pub const SIGNATURE_ALGORITHM: &str = "v1";
 pub(crate) enum DeliveryAttempt {
     /// The receiver accepted the event.
     Delivered,
-    /// The receiver wants no further events (status 410).
+    /// The receiver accepts no further events (status 410).
     Gone,
     /// Any other outcome, as a status or a class of error.
     Failed(String),

@@ -16,7 +16,7 @@ use remem_core::{
 };
 use remem_store::{ChangeOutcome, CommitResult, StoreError};
 
-/// How often a put is planned anew because a slot or session has changed meanwhile.
+/// How often a put is planned again because a slot or session has changed meanwhile.
 const COMMIT_TRIES: usize = 8;
 
 /// The outcome of one draft of a put.

@@ -1,5 +1,5 @@
-//! Forgetting a subject: everything about it is erased, whatever it was copied to; everything else
-//! stays; the report lists it; and whatever interrupts a call, the next one completes it.
+//! Forgetting a subject: everything about it is erased, including all copies; everything else
+//! stays; the report lists it; and if a call is interrupted, the next one completes it.
 
 use crate::common::ENDING;
 use remem_core::distill::index::{ArchiveIndex, INDEX_PATH};

@@ -64,7 +64,7 @@ async fn start(engine: &Engine, caller: &Caller) -> Run {
         .run
 }
 
-/// The state that the run left, whatever failed in between.
+/// Checks the state that the run left, after any failure in between.
 async fn check(engine: &Engine, caller: &Caller, id: &str, story: &str) {
     let (log, complete) = insist(async || engine.run_events(caller, id, 0).await).await;
     assert!(complete, "{story}");

@@ -1,4 +1,4 @@
-//! Dates as the datasets write them, and texts that are no date.
+//! Dates as the datasets write them, and texts that are not dates.
 
 use remem_core::Timestamp;
 use remem_eval::dates::{format_day, parse_locomo_date, parse_longmemeval_date};

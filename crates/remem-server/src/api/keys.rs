@@ -13,7 +13,7 @@ fn scopes(permissions: &[Permission]) -> Vec<String> {
     permissions.iter().map(|p| p.as_str().to_owned()).collect()
 }
 
-/// Returns the permissions that scope names stand for.
+/// Returns the permissions that scope names mean.
 fn permissions(scopes: &[String]) -> Result<Vec<Permission>, Problem> {
     let limit = Permission::ALL.len() as u64;
     let actual = scopes.len() as u64;

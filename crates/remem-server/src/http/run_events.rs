@@ -57,7 +57,7 @@ pub(super) async fn run_events(
             .map_err(engine_failure)?;
         return events_response(&events, is_complete);
     }
-    // What is no number is none of our ids, and says nothing.
+    // A header that is not a number is not one of our ids, and is ignored.
     let resume = match headers.get("last-event-id").and_then(|v| v.to_str().ok()) {
         Some(text) if text.parse::<u64>().is_ok_and(|id| id > number::MAX) => {
             return Err(Problem::too_large("Last-Event-ID").into());

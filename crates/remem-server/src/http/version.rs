@@ -20,8 +20,7 @@ const OWN: [&str; 5] = [
     "/metrics",
 ];
 
-/// Refuses a request for another major, and tells in every answer of the protocol which version
-/// this is.
+/// Refuses a request for another major, and names the version in every answer of the protocol.
 pub(super) async fn negotiate(request: Request, next: Next) -> Response {
     let path = request.uri().path();
     if is_own(path) {

@@ -70,7 +70,7 @@ async fn admit(State(app): State<App>, request: Request, next: Next) -> Response
     }
 }
 
-/// The request with its caller and its whole body: rmcp itself would wait for a body for ever.
+/// The request with its caller and its whole body: rmcp itself would wait for a body without end.
 async fn admitted(app: &App, request: Request) -> Result<(Request, Asked), Failure> {
     let api = authenticate(app, request.headers()).await?;
     let api = LocalApi {

@@ -61,8 +61,8 @@ const HELD_NOTE: &str =
     "an action rests on this entry, so its text is held; forgetting its subject erases it";
 
 /// Refuses a source above `model`, unless the key was given the trust to vouch for it. Over stdio
-/// with a host behind a URL, that host cannot tell a tool from a program, so the check is made
-/// here.
+/// with a host behind a URL, that host cannot distinguish a tool from a program, so the check is
+/// made here.
 async fn check_source(api: &dyn MemoryApi, source: Option<SourceName>) -> Result<(), Failure> {
     let claimed = source.map(Trust::from).unwrap_or_default();
     if claimed <= Trust::Model {

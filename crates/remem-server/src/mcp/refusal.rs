@@ -113,8 +113,8 @@ fn is_number(text: &str, digits_max: usize) -> bool {
     is_short && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// MCP wants the requested version repeated. Only what looks like a version is: a text of the
-/// caller's choice is not.
+/// MCP requires the requested version in the answer. Only text that looks like a version is
+/// repeated, not any text of the caller.
 fn unsupported_version(requested: &str) -> ErrorData {
     let bare = requested.strip_prefix('v').unwrap_or(requested);
     let mut parts = bare.split(['-', '.']);

@@ -1,5 +1,5 @@
-//! A tenant whose file is damaged: its requests are told so, `/ready` counts it, and every other
-//! tenant goes on.
+//! A tenant whose file is damaged: its requests get an error that says so, `/ready` counts it, and
+//! every other tenant works.
 
 use remem_core::{Permission, Policy};
 use remem_store_sql::Location;
@@ -17,7 +17,7 @@ async fn host_on(folder: &Path) -> TestServer {
     host
 }
 
-/// Stops a host and waits until it has let go of its files, which are complete then.
+/// Stops a host and waits until it has closed its files, which are complete then.
 async fn closed(host: TestServer) {
     let engine = Arc::downgrade(&host.engine);
     host.stop.send(true).unwrap();

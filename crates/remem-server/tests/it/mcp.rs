@@ -8,7 +8,7 @@ use remem_testkit::TestServer;
 use remem_testkit::server::TestResponse;
 use serde_json::{Value, json};
 
-/// What stands wherever a caller chooses a text.
+/// The text in every place where a caller chooses one.
 const CANARY: &str = "CANARYofTheCaller";
 const NEWEST: &str = "2026-07-28";
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -265,7 +265,7 @@ async fn the_documentation_lists_every_tool() {
     assert_eq!(listed, served);
 }
 
-/// A model goes by what the tools say of themselves.
+/// A model relies on the descriptions of the tools.
 #[tokio::test]
 async fn tool_descriptions_state_the_actual_defaults() {
     let host = TestServer::new().await;

@@ -37,7 +37,7 @@ enum Place {
     Body(Value),
 }
 
-/// What exists, so that a number is looked at and not only the name beside it.
+/// Objects that exist, so that a number is checked and not only the name beside it.
 struct Things {
     run: String,
     webhook: String,

@@ -303,7 +303,7 @@ async fn consolidation_merges_reports_progress_and_is_idempotent() {
         )
         .await;
     assert_eq!(started.status, 202);
-    // Time goes by while the pass works, so that it says how far it has come; less of it than a
+    // Time passes while the pass works, so that it reports its progress; less of it than a
     // lease lasts.
     let clock = host.clock.clone();
     let ticks = AtomicI64::new(0);

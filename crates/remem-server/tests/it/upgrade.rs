@@ -1,5 +1,6 @@
-//! What an earlier release kept is served: every pass does its work on it, the checks of `doctor`
-//! hold, and whatever lists and names it is answered. That no row is lost is tested with the stores.
+//! Data that an earlier release stored is served: every pass works on it, the checks of `doctor`
+//! pass, and every request that lists or names it is answered. That no row is lost is tested with
+//! the stores.
 //!
 use remem_core::{Permission, Policy, TenantId, Timestamp};
 use remem_engine::VaultKey;
@@ -11,7 +12,7 @@ use serde_json::Value;
 /// Later than all that was kept.
 const LATER: Timestamp = Timestamp(1_800_000_000_000);
 const KEY: &str = "key-of-the-kept";
-/// Names of what a list told of, as far as they may be part of a path.
+/// Names from a list, as far as they may be part of a path.
 fn names(list: &Value) -> Vec<String> {
     let arrays = list.as_object().into_iter().flat_map(|map| map.values());
     let items = arrays.filter_map(Value::as_array).flatten();

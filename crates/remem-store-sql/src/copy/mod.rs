@@ -1,7 +1,7 @@
 //! Copies a whole host from one store to another, row by row and unchanged: revisions, sequence
 //! numbers, the event chain, rows of erased entries, idempotency records, keys and the secret
 //! behind them. Data that is derived from the rows (search index, tags, counters, the times when
-//! passes are due) is computed anew at the target.
+//! passes are due) is computed again at the target.
 //!
 //! The documented exception to "`Store::commit` is the only write to memory": it admits nothing, it
 //! copies what was admitted. Events go first, the clock after everything else, and tenant and keys

@@ -19,7 +19,7 @@ pub(crate) type HostSecret = [u8; 32];
 #[async_trait]
 pub(crate) trait TenantReader: Send + Sync {
     async fn clock(&self) -> Result<ClockRow, StoreError>;
-    /// The number and hash of the newest stored event, whatever the clock says.
+    /// The number and hash of the newest stored event, independent of the clock.
     async fn last_event(&self) -> Result<Option<(i64, Vec<u8>)>, StoreError>;
     async fn event_hash(&self, seq: i64) -> Result<Option<Vec<u8>>, StoreError>;
     /// Whether a run has an open snapshot.
@@ -84,7 +84,7 @@ pub(crate) trait CopySide: Send + Sync {
         tenant: &TenantId,
         before: i64,
     ) -> Result<(), StoreError>;
-    /// Deletes all records: they change, so a copy that is resumed writes them anew.
+    /// Deletes all records: they change, so a copy that is resumed writes them again.
     async fn delete_records(&self, tenant: &TenantId) -> Result<(), StoreError>;
     async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError>;
     /// Stores which entries replace others, once all entries are copied.
@@ -96,7 +96,7 @@ pub(crate) trait CopySide: Send + Sync {
     /// Stores which entries were made from which, once all entries are copied. Links are never
     /// removed, so existing ones may stay.
     async fn put_links(&self, tenant: &TenantId, page: Vec<LinkRow>) -> Result<(), StoreError>;
-    /// Deletes all subjects: forgetting removes some, so a copy that is resumed writes them anew.
+    /// Deletes all subjects: forgetting removes some, so a copy that is resumed writes them again.
     async fn delete_subjects(&self, tenant: &TenantId) -> Result<(), StoreError>;
     async fn put_subjects(
         &self,

@@ -35,8 +35,8 @@ const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Settings of every session. The first two limit how long one session can block others: by a lock
 /// that another one waits for, or by a transaction that its node forgot. `synchronous_commit` is
 /// set so that a default of the server cannot weaken the durability that an acknowledgement
-/// promises. `jit` is off because no statement here runs long enough to be worth compiling,
-/// whatever the planner's costs say.
+/// promises. `jit` is off because no statement here runs long enough to be worth compiling, even if
+/// the planner's costs say so.
 const SESSION_SETTINGS: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s'; SET synchronous_commit = on; SET TIME ZONE 'UTC'; SET jit = off; SET hnsw.iterative_scan = relaxed_order; SET hnsw.ef_search = 400";
 
 /// The errors of a database URL. They never repeat it: it may hold a password.

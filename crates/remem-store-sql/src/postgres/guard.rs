@@ -221,7 +221,7 @@ const TRIGGERS: &str = "SELECT format('table entry lacks its trigger %s', w.name
 const REVIEW: &str = "SELECT format('role %s may read proposals', r.rolname) FROM pg_roles r
      WHERE r.rolname = $1::text AND has_column_privilege(r.oid, 'remem.review', 'body', 'SELECT')";
 
-/// Views on the tables, in whatever schema, must run with their caller's rights.
+/// Views on the tables, in any schema, must run with their caller's rights.
 const VIEWS: &str = "SELECT DISTINCT format('view %s does not run as its caller', v.relname) FROM pg_class v
        JOIN pg_rewrite r ON r.ev_class = v.oid JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
        JOIN pg_class t ON t.oid = d.refobjid AND d.refclassid = 'pg_class'::regclass JOIN pg_namespace n ON n.oid = t.relnamespace

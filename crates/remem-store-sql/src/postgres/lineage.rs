@@ -367,7 +367,7 @@ const DELETE_REPLACED: &str = "UPDATE remem.entry e SET removed_reason = 'delete
        AND (e.removed_reason = 'superseded' OR (e.removed_reason = 'merged' AND NOT o.spare_merged))
        AND NOT EXISTS (SELECT 1 FROM remem.action_link l WHERE l.tenant_id = $1 AND l.scope_id = e.scope_id AND l.row_id = e.row_id)";
 
-/// SQL condition: the entries that consolidation may look at. (Entries with an expiry are left to
+/// SQL condition: the entries that consolidation may read. (Entries with an expiry are left to
 /// it; entries of a slot or with a validity window are replaced by the next answer.)
 const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = 'persistent' AND e.slot IS NULL AND e.valid_at IS NULL
   AND e.invalid_at IS NULL";

@@ -117,7 +117,7 @@ impl Gate {
             .collect()
     }
 
-    /// Deletes old idempotency records and computes anew when the tenant is due: at once if a run
+    /// Deletes old idempotency records and computes again when the tenant is due: at once if a run
     /// released text since the pass looked. The clock's lock keeps a commit from setting an earlier
     /// instant in between.
     pub async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp) -> Result<(), StoreError> {

@@ -296,7 +296,7 @@ fn push_list<'a>(
     let tenant = scope.tenant.as_str();
     statement.push(&format!("SELECT {ENTRY_COLUMNS} FROM "), []);
     // With a tag, walk the tag's own index in order and fetch each entry. Removed entries are few:
-    // they are looked at one by one.
+    // they are read one by one.
     let (created_at, head) = match filter.tags.split_first() {
         _ if part == VisiblePart::Ended => {
             statement.push("remem.entry e WHERE ", []);

@@ -335,7 +335,7 @@ impl GroupWrites<'_> {
         self.erasures.at.push(at);
     }
 
-    /// Removes a row from the indexes before it is indexed anew, whether it is stored already or
+    /// Removes a row from the indexes before it is indexed again, whether it is stored already or
     /// only collected in this group.
     pub fn reindex(
         &mut self,

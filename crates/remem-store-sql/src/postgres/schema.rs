@@ -62,7 +62,7 @@ const PGVECTOR: &str = "DO $$ BEGIN
        BEGIN CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public; EXCEPTION WHEN insufficient_privilege THEN NULL; END;
      END IF; END $$";
 
-/// Policies and rights: set up anew by every `migrate`.
+/// Policies and rights: set up again by every `migrate`.
 const POLICIES_AND_RIGHTS: &str = include_str!("../../migrations/postgres-walls.sql");
 
 /// The four roles of a database. The owner owns the tables and never logs in; the others serve and

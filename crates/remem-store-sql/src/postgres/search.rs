@@ -288,7 +288,7 @@ pub(super) fn search_statement<'a>(query: &SearchQuery<'a>) -> StatementBuilder<
     let tenant = query.scope.tenant.as_str();
     let mut statement = StatementBuilder::new("");
     push_ranked(&mut statement, query);
-    // Sorted here, so that rows are looked at one by one until there are enough: the materialized
+    // Sorted here, so that rows are read one by one until there are enough: the materialized
     // rows have no order.
     let best = ", lexical AS MATERIALIZED (SELECT k.row_id FROM (SELECT * FROM ranked ORDER BY total DESC, row_id DESC) k CROSS JOIN LATERAL (";
     statement.push(best, []);

@@ -275,8 +275,8 @@ impl<'a> BatchWriter<'a> {
         Ok(())
     }
 
-    /// The next position in the run's log, which has numbers of its own: gapless, whatever else the
-    /// tenant does meanwhile.
+    /// The next position in the run's log, which has its own numbers: gapless, independent of what
+    /// else the tenant does meanwhile.
     fn next_run_seq(&self, run: &str) -> rusqlite::Result<u64> {
         self.db
             .prepare_cached(sabotage!("a-run-s-log-has-gaps", "SELECT coalesce(max(run_seq) + 1, 0) FROM event WHERE tenant_id = ?1 AND run_id = ?2", "SELECT coalesce(max(run_seq) + 2, 0) FROM event WHERE tenant_id = ?1 AND run_id = ?2"))?

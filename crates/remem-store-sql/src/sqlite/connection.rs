@@ -118,9 +118,9 @@ pub(super) fn writer(path: &Path, migrations: &[Migration]) -> Result<Connection
     Ok(db)
 }
 
-/// Creates the file readable by its owner alone, or restricts an existing one, whatever the mode of
-/// the folder is: SQLite gives its log and its shared memory the mode of the database. Those that
-/// exist from before are restricted as well.
+/// Creates the file readable by its owner alone, or restricts an existing one, independent of the
+/// mode of the folder is: SQLite gives its log and its shared memory the mode of the database.
+/// Those that exist from before are restricted as well.
 fn restrict_files(path: &Path) -> std::io::Result<()> {
     sabotage!(
         "others-read-the-database",
@@ -193,7 +193,7 @@ fn configure(db: &Connection) -> Result<(), StoreError> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)
         .map_err(store_error)?;
     // With this flag plans depend on no parameter. Without it SQLite would parse a cached statement
-    // anew each time a parameter is bound that a partial index might depend on, which took a third
+    // again each time a parameter is bound that a partial index might depend on, which took a third
     // of the time of a search.
     db.set_db_config(
         DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG,

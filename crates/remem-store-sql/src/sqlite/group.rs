@@ -111,7 +111,7 @@ fn run_task_now(db: &Connection, state: &TenantState, work: WriterTask) -> Resul
     }
 }
 
-/// Runs one step of the scrub (see `maintain::scrub`) and updates what the passes look at.
+/// Runs one step of the scrub (see `maintain::scrub`) and updates what the passes read.
 fn scrub(
     db: &Connection,
     state: &TenantState,

@@ -47,7 +47,7 @@ impl IndexCache {
         let mut index = cached.index.write().unwrap_or_else(PoisonError::into_inner);
         let caught_up = index.catch_up(db, memory, model);
         if caught_up.is_err() {
-            // The index was brought only halfway up to date: begin anew the next time.
+            // The index was updated only in part: start again the next time.
             *index = MemoryIndex::default();
         }
         caught_up?;

@@ -273,7 +273,7 @@ impl BatchWriter<'_> {
     }
 }
 
-/// SQL condition: the entries that consolidation may look at. (Entries with an expiry are left to
+/// SQL condition: the entries that consolidation may read. (Entries with an expiry are left to
 /// it; entries of a slot or with a validity window are replaced by the next answer.)
 const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = 'persistent' AND e.slot IS NULL AND e.valid_at IS NULL
   AND e.invalid_at IS NULL";

@@ -121,7 +121,7 @@ impl SqliteStore {
             return Ok(file);
         }
         // One tenant is opened at a time: many callers of a new tenant would each make its tables,
-        // and all but one would wait for a lock.
+        // and all except one would wait for a lock.
         let _opening = self.opening_lock.lock().await;
         if let Some(file) = self.open_file(id) {
             return Ok(file);

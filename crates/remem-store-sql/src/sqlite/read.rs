@@ -117,7 +117,7 @@ fn push_list(
         return;
     }
     // With a tag, walk the tag's own index in order and fetch each entry; CROSS JOIN keeps that
-    // order of loops. Removed entries are few: they are looked at one by one, by an index that
+    // order of loops. Removed entries are few: they are read one by one, by an index that
     // SQLite would not choose without statistics.
     let order = match filter.tags.split_first() {
         _ if part == VisiblePart::Ended => {

@@ -166,7 +166,7 @@ fn replace(word: &mut Vec<u8>, cut: usize, with: &[u8]) {
     word.extend_from_slice(with);
 }
 
-/// Tells for each letter whether it is a vowel; y is one after a consonant.
+/// Returns for each letter whether it is a vowel; y is one after a consonant.
 fn vowels(letters: &[u8]) -> impl Iterator<Item = bool> {
     letters.iter().scan(false, |after_consonant, letter| {
         let vowel = matches!(letter, b'a' | b'e' | b'i' | b'o' | b'u')

@@ -1107,7 +1107,7 @@ async fn a_list_page_reads_only_its_rows() {
     }
 }
 
-/// The entries of a memory that passes have looked at; the number with a common subject; the number
+/// The entries of a memory that passes have read; the number with a common subject; the number
 /// merged into the first one.
 const RELATED_ENTRIES: usize = 3_000;
 const WITH_SUBJECT: usize = 30;

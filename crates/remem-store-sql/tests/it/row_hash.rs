@@ -1,5 +1,5 @@
-//! Damage is found: whatever bit of stored data changes, the check of both stores reports it. And
-//! rows from before hashes get theirs, page by page, also after an interruption.
+//! Damage is found: if any bit of stored data changes, the check of both stores reports it. Rows of
+//! versions without hashes get theirs page by page, also after an interruption.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,6 +1,6 @@
-//! SQLite's search index is in process memory and follows the database: it must include whatever
-//! any handle of the same file committed, also after a crash, and be rebuilt when it missed too
-//! many changes.
+//! SQLite's search index is in process memory and follows the database: it must include everything
+//! that any handle of the same file committed, also after a crash, and be rebuilt when it missed
+//! too many changes.
 
 use remem_core::{Batch, Embedding, ModelId, Scope};
 use remem_store::{Filter, Probe, ReadAt, Store};

@@ -265,7 +265,7 @@ async fn a_table_without_its_restrictive_policy_is_refused() {
 }
 
 /// The gaps that the check refuses, `migrate` repairs: it sets up policies, functions and rights
-/// anew.
+/// again.
 #[tokio::test]
 async fn altered_policies_are_refused_and_repaired_by_migrate() {
     let database = TestDatabase::fresh().await;

@@ -3,7 +3,7 @@
 //!
 //! One test for each way in which row-level security is known to fail in practice, on plain
 //! connections past the gate; then each separation by itself, with the other one removed.
-//! connections past the gate; then each wall on its own, with the other one taken away.
+//! connections past the gate; then each wall alone, with the other one removed.
 
 #![allow(
     clippy::disallowed_methods,
@@ -1387,8 +1387,7 @@ async fn errors_contain_no_row_values() {
     store.commit(batch()).await.unwrap();
     let admin = database.admin().await;
     let mut errors = vec![store.commit(batch()).await.unwrap_err()];
-    // The texts that the server itself writes: rows, keys, and whatever a function chooses to
-    // raise.
+    // The texts that the server itself writes: rows, keys, and any text that a function raises.
     for (set_up, undo) in [
         ("ALTER TABLE remem.event ADD CONSTRAINT no CHECK (seq < 2)", "ALTER TABLE remem.event DROP CONSTRAINT no"),
         ("CREATE UNIQUE INDEX no ON remem.entry (tenant_id)", "DROP INDEX remem.no"),
@@ -1601,7 +1600,7 @@ async fn statements_isolate_tenants_without_the_tenant_policies() {
             .unwrap(),
         None
     );
-    // Whatever the first tenant does now, the other one's view stays the same, bit for bit.
+    // No action of the first tenant changes the other one's view by a single bit.
     put(&store, &a, "e3", draft("text text more"), NOON).await;
     let stands = Batch::new(a.tenant.clone(), NOON).retire(
         a.memory_ref.clone(),

@@ -111,7 +111,7 @@ async fn client() -> Client {
 }
 
 /// Characters of the basic plane that are letters here and not on the server, whose tables of
-/// Unicode are older. All others must agree, and the server may know no letter that is none here.
+/// Unicode are older. All others must agree, and every letter of the server must be a letter here.
 async fn unknown_to_server(client: &Client) -> HashSet<char> {
     let all: Vec<char> = ('\u{1}'..='\u{FFFF}').collect();
     let texts: Vec<String> = all.iter().map(char::to_string).collect();

@@ -1,6 +1,6 @@
 //! Databases that earlier releases wrote, kept for good: each is upgraded, and must have the same
 //! contents as before. `scripts/make-upgrade-fixtures` made them with the binary of that release; a
-//! release adds its own, and none is ever made anew.
+//! release adds its own, and none is ever made again.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Statements of one slot in whatever order they arrive, through the rulings of
+//! Statements of one slot in any order of arrival, through the rulings of
 //! `remem_core::conflict` and the batches that apply them, on a real store: at every instant it has
 //! the same answer as the rulings by themselves, and it loses no row. A failure prints its seed;
 //! rerun it with `REMEM_TEST_SEED=<seed>`.

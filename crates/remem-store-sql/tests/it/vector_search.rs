@@ -1,6 +1,6 @@
 //! The indexes of vectors hold those of all tenants, and a walk along one ends after so many steps.
-//! Whatever else is in the index, and however few entries a filter matches, a search by meaning has
-//! the same result as a comparison of everything.
+//! With any other contents of the index, and even if a filter matches few entries, a search by
+//! meaning has the same result as a comparison of everything.
 
 #![allow(
     clippy::disallowed_methods,

@@ -233,7 +233,7 @@ pub fn changed(
     }
 }
 
-/// A new answer in place of the current one of a slot, as conflict resolution writes it.
+/// A new answer that replaces the current one of a slot, as conflict resolution writes it.
 pub async fn succeeded(
     store: &dyn Store,
     batch: Batch,

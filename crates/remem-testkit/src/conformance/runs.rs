@@ -1,5 +1,5 @@
-//! Runs: each has its own log inside the tenant's, gapless from 0, whatever else is written
-//! meanwhile.
+//! Runs: each has its own log inside the tenant's, gapless from 0, independent of what else is
+//! written meanwhile.
 
 use super::{NOON, admit, draft, id, put, scope};
 use remem_core::event::{ChainLink, NodeEnded, RunEnded, chain_hash};

@@ -1,4 +1,4 @@
-//! Signatures: which entries consolidation has looked at, and that a signature never outlives its
+//! Signatures: which entries consolidation has read, and that a signature never outlives its
 //! text.
 
 use super::memory::MemoryFixture;

@@ -39,7 +39,7 @@ fn names_eval(error: &Error) -> bool {
     typed.is_some_and(|typed| typed.to_string() == "eval")
 }
 
-/// Whether errors are to be JSON, told without a parsed command line.
+/// Whether errors are to be JSON, found without a parsed command line.
 pub fn wants_json(arguments: &[OsString]) -> bool {
     let mut options = arguments.iter().take_while(|text| *text != "--");
     options.any(|text| text == "--json")

@@ -174,7 +174,7 @@ async fn examine_host(engine: &Arc<Engine>) -> Finding {
     }
 }
 
-/// Counts the rows that have no hash yet. They cannot be verified, but that is no damage.
+/// Counts the rows that have no hash yet. They cannot be verified, but that is not damage.
 async fn examine_unhashed(engine: &Arc<Engine>) -> Finding {
     match engine.count_unhashed_rows().await {
         Ok(0) => finding("row hashes", true, "every row has its hash"),
@@ -230,8 +230,8 @@ async fn examine_embedders(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Names the keys without a trust ceiling, which may vouch for every source. This is no fault, but
-/// an operator should know of them.
+/// Names the keys without a trust ceiling, which may vouch for every source. This is not an error,
+/// but an operator should know of them.
 async fn examine_keys(engine: &Arc<Engine>) -> Finding {
     match engine.list_keys_without_trust().await {
         Err(error) => finding("keys", false, error.to_string()),

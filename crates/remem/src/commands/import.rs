@@ -170,7 +170,7 @@ impl Importer<'_> {
         for (number, line) in BufReader::new(reader).lines().enumerate() {
             let line =
                 line.with_context(|| format!("line {} cannot be read as UTF-8 text", number + 1))?;
-            // Some editors begin a file with a mark that is no part of the text.
+            // Some editors begin a file with a mark that is not part of the text.
             let line = match number {
                 0 => line.trim_start_matches(BOM),
                 _ => line.as_str(),

@@ -149,7 +149,7 @@ async fn remote_api(global: &GlobalArgs, config: &Config) -> anyhow::Result<Arc<
     Ok(api)
 }
 
-/// Opens the memory API of a server, whatever the tenant of its key is.
+/// Opens the memory API of a server, for any tenant of its key.
 fn remote_api_of_any_tenant(
     global: &GlobalArgs,
     config: &Config,

@@ -282,7 +282,7 @@ pub async fn vacuum(global: &GlobalArgs) -> anyhow::Result<()> {
 }
 
 /// Runs a pass until it has no more work: each activation is bounded, but a person who runs a pass
-/// by hand wants all of it done.
+/// by hand expects all of it done.
 async fn run_to_end(
     global: &GlobalArgs,
     api: &Arc<dyn MemoryApi>,

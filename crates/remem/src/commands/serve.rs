@@ -30,7 +30,7 @@ const BOOTSTRAP_KEY_VARIABLE: &str = "REMEM_BOOTSTRAP_KEY";
 pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     log_to_stderr(config)?;
     raise_open_files();
-    // Before anything is opened: a start that fails for want of its address leaves no data folder.
+    // Before anything is opened: a start that cannot bind its address leaves no data folder.
     let listen = &config.server.listen;
     let listener = TcpListener::bind(listen).await.with_context(|| {
         format!("cannot listen on {listen}; choose another address with --listen")
@@ -202,7 +202,7 @@ async fn earlier(config: &Config, engine: &Engine) -> FirstKey {
     }
 }
 
-/// Says where the host is and what to try. Whoever reads it may stop reading at any line.
+/// Says where the host is and what to try. Its reader may close the pipe at any line.
 fn print_greeting(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) {
     let mut output = std::io::stdout().lock();
     // The host runs even if the greeting cannot be written.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbedderConfig {
-    /// Whether no embeddings are made, whatever model is installed.
+    /// Whether no embeddings are made, even if a model is installed.
     pub off: bool,
     /// Name of an installed model, as `remem model list` shows it; without it and without a URL,
     /// the model that is installed.

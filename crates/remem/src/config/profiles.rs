@@ -14,7 +14,7 @@ pub struct ProfileConfig {
     /// Name of the base profile: `workshop` or `general`.
     pub base: String,
     /// The memories that the profile applies to: names, or prefixes of names followed by `*`; `~/…`
-    /// stands for the memories of each user.
+    /// means the memories of each user.
     pub memories: Vec<String>,
     /// Whether text written without a kind is classified and gets a slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]

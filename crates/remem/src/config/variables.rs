@@ -14,8 +14,8 @@ const PREFIX: &str = "REMEM_";
 /// Variables of the tests and scripts of this repository.
 const TESTS: [&str; 2] = ["REMEM_TEST_", "REMEM_POSTGRES_"];
 
-/// The settings of the environment. A variable that is none is warned of, once, and ignored: it may
-/// be meant for another version.
+/// The settings of the environment. A variable that is not a setting causes one warning and is
+/// ignored: it may be meant for another version.
 pub fn settings(global: &GlobalArgs) -> Env {
     static WARNED: Once = Once::new();
     let given: Vec<String> = std::env::vars_os()

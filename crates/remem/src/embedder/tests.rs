@@ -3,8 +3,7 @@
 use super::*;
 use std::fs;
 
-/// A data directory in which the model seems to be installed: `open` looks at lengths, not at
-/// bytes.
+/// A data directory in which the model seems to be installed: `open` checks lengths, not bytes.
 fn seemingly_installed() -> tempfile::TempDir {
     let data = tempfile::tempdir().unwrap();
     let folder = install::model_folder(data.path(), &OFFERS[0]);

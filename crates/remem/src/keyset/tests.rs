@@ -173,8 +173,8 @@ async fn concurrent_callers_share_one_fetch_and_stale_keys_do_not_wait() {
     assert_eq!(place.fetches.load(Ordering::SeqCst), 2);
 }
 
-/// A client that hangs up takes its look with it; the next one is not held up by that, nor does it
-/// look at once.
+/// A client that hangs up cancels its own fetch. That does not delay the next one, which does not
+/// fetch at once either.
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_fetch_is_retried_after_a_second() {
     let (place, keys) = scripted(Ok(ONE), Duration::from_secs(4));

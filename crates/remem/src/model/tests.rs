@@ -1,6 +1,6 @@
-//! The client against a real server on this machine, through the engine: whatever the server does,
-//! there is a rewrite that passed or none, the ledger says why, and neither logs nor ledger hold a
-//! key or a text.
+//! The client against a real server on this machine, through the engine: for any behaviour of the
+//! server there is a rewrite that passed or none, the ledger says why, and neither logs nor ledger
+//! contain a key or a text.
 
 use super::*;
 use crate::config;
@@ -77,7 +77,7 @@ async fn request_of(socket: &mut tokio::net::TcpStream) -> String {
     }
 }
 
-/// Serves connections one after another, for ever, and records the requests.
+/// Serves connections one after another, without end, and records the requests.
 async fn serve(listener: TcpListener, behaviour: ServerBehaviour, received: &Mutex<Vec<String>>) {
     loop {
         let (mut socket, _) = listener.accept().await.unwrap();

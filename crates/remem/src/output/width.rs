@@ -10,12 +10,12 @@ const LAST_MIN: usize = 20;
 /// Narrower terminals are taken for this wide.
 const WIDTH_MIN: usize = 40;
 
-/// What becomes of a last column that is too wide.
+/// How a last column that is too wide is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Last {
     /// Each cell is one line that ends early.
     Cut,
-    /// Each cell goes on in further lines.
+    /// Each cell continues in further lines.
     Wrap,
 }
 
@@ -26,7 +26,7 @@ pub struct Sheet {
     pub rows: Vec<Vec<String>>,
 }
 
-/// The columns of the terminal that standard output is; `None` if it is none.
+/// The columns of the terminal on standard output; `None` if that is not a terminal.
 pub fn terminal_width() -> Option<usize> {
     let output = std::io::stdout();
     if !output.is_terminal() {

@@ -19,7 +19,7 @@ fn copy(arguments: &[&str]) -> CommandOutput {
     run(remem().arg("copy").args(arguments))
 }
 
-/// A server on a place, whatever the other tests run on.
+/// A server on a place, independent of the store of the other tests.
 fn serve(dir: &Path, database: Option<&str>) -> ServerProcess {
     // In a run about PostgreSQL every directory has a database already: name the one that is meant.
     match database {
@@ -215,8 +215,8 @@ async fn keys_cursors_and_revision_tokens_work_after_a_copy() {
     assert_eq!(table.stderr, "");
 }
 
-/// Kills the copy again and again at whatever it is doing; what is there then is complete and
-/// counted once.
+/// Kills the copy again and again at random moments; at the end everything is complete and counted
+/// once.
 fn killed(random: &mut SeededRandom, from: &str, to: &str) -> CommandOutput {
     let mut kills = 0;
     let mut pause = 20;

@@ -120,7 +120,8 @@ fn a_foreign_name_in_host_or_origin_is_refused_by_loopback_mcp() {
     }
 }
 
-/// Whatever the folder is, the files in it are their owner's alone, those of an earlier version too.
+/// With any mode of the folder, only their owner can read the files in it, those of an earlier
+/// version too.
 #[cfg(unix)]
 #[test]
 fn files_are_readable_only_by_their_owner() {
@@ -154,7 +155,7 @@ fn files_are_readable_only_by_their_owner() {
             std::fs::set_permissions(&file, open(0o644)).unwrap();
         }
         for name in ["host.key", "bootstrap.key"] {
-            // Written once and never again: not the server's to mend.
+            // Written once and never again: the server does not restrict it.
             let _ = std::fs::set_permissions(folder.path().join(name), open(0o600));
         }
         server = ServerProcess::start(folder.path());

@@ -44,7 +44,7 @@ impl Canary {
     }
 
     /// What must not be found afterwards: the word itself, what an index would make of it, and the
-    /// word in small letters whatever wrote them.
+    /// word in small letters.
     fn needles(&self) -> Vec<String> {
         [self.word.clone(), self.word.to_lowercase()]
             .into_iter()
@@ -476,7 +476,7 @@ async fn a_forgotten_subject_leaves_no_trace_in_any_file() {
     assert_neighbours(&client, &neighbours).await;
 }
 
-/// The pass that runs by itself does the same a little later.
+/// The pass that runs by itself does the same a moment later.
 #[tokio::test]
 async fn a_forgotten_subject_is_removed_from_files_automatically() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
 //! Proves that the examples of README.md and docs/*.md do what they show: every ```console and
 //! ```sh block is typed into a shell beside a fresh host, page by page, and its output compared.
 //!
-//! In a page `$ ` begins a command and what follows is its output. `…` stands for any text, alone
-//! on a line for any lines; a command without output below it may print anything. Ids, instants and
-//! the spaces between columns do not count. A block that cannot run stands in `NOT_RUN` with the
+//! In a page `$ ` begins a command and what follows is its output. `…` matches any text, and alone
+//! on a line any lines; a command without output below it may print anything. Ids, instants and the
+//! spaces between columns do not count. A block that cannot run is listed in `NOT_RUN` with the
 //! reason.
 
 use crate::common::{ServerProcess, place};
@@ -216,7 +216,7 @@ fn normal(line: &str) -> String {
     made + rest
 }
 
-/// Where digits stand as in a shape.
+/// The position where digits have the given shape.
 fn mask_find(text: &str, shape: &str) -> Option<usize> {
     let mask: String = text
         .chars()

@@ -131,7 +131,7 @@ fn text_arguments_are_joined_and_a_dash_reads_stdin() {
     assert_eq!(dashed.exits(0).json()["entry"]["content"], json!("piped"));
 }
 
-/// One line of JSON, whatever went wrong and wherever.
+/// Every error, at any place, is one line of JSON.
 #[test]
 fn errors_are_json_with_the_json_option() {
     let folder = tempfile::tempdir().unwrap();

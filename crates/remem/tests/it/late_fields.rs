@@ -16,7 +16,7 @@ const MEMORY: &str = "vault%2Ffields";
 const LINKS: &str = "POST /v1/host/remembrancer/memory/{memoryRef}/entries/{id}/links";
 const VAULT_KEY: &str = "00112233445566778899aabbccddeeff102132435465768798a9bacbdcedfe0f";
 
-/// Fields that name something. A name is what other things hang on, so it is not rewritten;
+/// Fields that name something. Other data refers to a name, so it is not rewritten;
 /// `docs/redaction.md` says so.
 const NAMES: [&str; 5] = [
     "/entries/0/id",

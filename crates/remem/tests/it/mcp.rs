@@ -75,8 +75,8 @@ fn the_older_handshake_works_over_stdio() {
     over_stdio("legacy", "2025-");
 }
 
-/// Towards a server the tools go by the key: nobody said that the first one is an operator's, so a model
-/// writes as a model.
+/// With a server, the key decides the trust of the tools: the first key is not set to an operator's
+/// trust, so a model writes as a model.
 #[test]
 fn the_tools_of_a_server_work_over_stdio() {
     let folder = tempfile::tempdir().unwrap();

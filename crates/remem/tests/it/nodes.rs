@@ -392,7 +392,7 @@ async fn a_paused_node_does_not_block_the_others_for_long() {
             tasks.spawn(async move {
                 for n in 0..40 {
                     let body = json!({"content": format!("{round} {writer} {n}")});
-                    // What became of it while its node slept is not the question here.
+                    // Its result while its node slept does not matter here.
                     let _ = finish(
                         sleeper
                             .request(Method::POST, &Client::memory(MEMORY, "entries"))

@@ -1,4 +1,4 @@
-//! Proves that tools which nobody here wrote can work with the OpenAPI document of a running host.
+//! Proves that tools of other projects can work with the OpenAPI document of a running host.
 //! The scripts are in `openapi/`. The gate validates the document; `scripts/test --full=suites`
 //! installs a linter, two generators and a fuzzer, and runs the other scripts with them.
 

@@ -34,8 +34,7 @@ async fn ended(client: &Client, id: &str) -> Vec<Value> {
     .await
 }
 
-/// Whatever moment the process dies at, each run continues after the restart, and each step of it
-/// happened once.
+/// Each run continues after a kill at any moment and a restart, and each step of it happened once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_kill_9() {
     let folder = tempfile::tempdir().unwrap();

@@ -26,7 +26,7 @@ const WORD: &str = "Marmaladequartz";
 struct PlantedSecret {
     /// The secret as a caller would paste it.
     text: String,
-    /// The parts of it that give it away.
+    /// The parts of it that reveal it.
     telling: Vec<String>,
     /// The text that a redaction marker must hold.
     marker: &'static str,
@@ -482,7 +482,7 @@ async fn plant_in_mcp(seen: &mut HostOutput, client: &Client, text: &str) {
     .unwrap();
 }
 
-/// Lines of an import: good ones, ones with a bad name, ones that are no JSON.
+/// Lines of an import: good ones, ones with a bad name, ones that are not JSON.
 fn plant_in_import(seen: &mut HostOutput, server: &ServerProcess, secret: &str) {
     let lines = [
         json!({"memoryRef": "vault/import", "content": secret, "tags": [secret.replace('\n', " ")], "metadata": {(secret): secret}})

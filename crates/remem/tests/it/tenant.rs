@@ -25,7 +25,7 @@ impl RunningServer {
         run(&mut self.remem(arguments))
     }
 
-    /// Every event there is: whatever changes anything leaves one.
+    /// All events: every change leaves one.
     async fn events(&self) -> Value {
         let path = "/v1/host/remembrancer/events?limit=0";
         self.server.client().get(path).await.is(200).json()

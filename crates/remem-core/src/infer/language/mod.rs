@@ -47,7 +47,7 @@ pub(crate) struct CueWords {
     pub needs: PhraseList,
     /// "needs to be", with a participle after it.
     pub passive_needs: PhraseList,
-    /// Verbs after a promise or a need that are no action.
+    /// Verbs after a promise or a need that are not actions.
     pub non_actions: PhraseList,
     /// Verbs after a promise whose fulfilment another person waits for.
     pub awaited_verbs: PhraseList,
@@ -80,7 +80,7 @@ pub(crate) struct ModifierWords {
     pub doubts: PhraseList,
     /// Words before a promise that make it a question or a condition.
     pub embedding_words: PhraseList,
-    /// Pronouns of the speaker, whose own reports are no reported speech.
+    /// Pronouns of the speaker, whose own reports are not reported speech.
     pub speakers: PhraseList,
     /// Pronouns that are a subject.
     pub subjects: PhraseList,
@@ -88,7 +88,7 @@ pub(crate) struct ModifierWords {
     pub indefinite_articles: PhraseList,
     /// Words that can begin an object: articles, possessives, pronouns.
     pub objects: PhraseList,
-    /// Words that may follow a time and are no noun: prepositions, conjunctions.
+    /// Words that may follow a time and are not nouns: prepositions, conjunctions.
     pub function_words: PhraseList,
 }
 

@@ -88,7 +88,7 @@ struct JsonKeys {
 
 /// The shape of a text that is JSON for the most part.
 pub(super) fn json_trace_kind(text: &str) -> Option<TraceKind> {
-    // A sentence with an example in it is no trace: JSON must make up three fifths of the text.
+    // A sentence with an example in it is not a trace: JSON must make up three fifths of the text.
     let begin = text.find(['{', '['])?;
     let end = text.rfind(['}', ']']).map_or(text.len(), |last| {
         if text[last..].contains('"') {

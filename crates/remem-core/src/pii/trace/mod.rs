@@ -1,7 +1,7 @@
 //! Owns the recognition of payloads that are traces of what happened rather than memory of what was
-//! learned. It looks at shapes alone: a sentence about stack traces is no stack trace, and one line
-//! of an error is no dump. It does not need a payload to parse: truncated and broken payloads are
-//! traces too.
+//! learned. It checks only shapes: a sentence about stack traces is not a stack trace, and one line
+//! of an error is not a dump. It does not need a payload to parse: truncated and broken payloads
+//! are traces too.
 
 mod json;
 mod lines;

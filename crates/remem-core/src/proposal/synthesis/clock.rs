@@ -218,7 +218,7 @@ fn pattern(days: &BTreeSet<Date>) -> Option<CalendarPattern> {
     let pattern = narrowest
         .into_iter()
         .find(|pattern| days.iter().all(|date| pattern.includes(*date)))?;
-    // Few days spread over many weeks are no pattern, so there is no need to count further.
+    // A few days spread over many weeks are not a pattern, so counting stops here.
     let far = days.len() * 7 * 2;
     let all = first
         .series(jiff::Span::new().days(1))

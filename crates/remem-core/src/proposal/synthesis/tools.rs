@@ -45,7 +45,7 @@ fn is_routine(tools: &[String]) -> bool {
 fn draft(agent: &str, tools: &[String], traces: &[&ToolTrace]) -> ProposalDraft {
     let mut known = BTreeSet::new();
     let different: Vec<&String> = tools.iter().filter(|tool| known.insert(*tool)).collect();
-    // A text that is no agent id was written by a caller, so it is not shown.
+    // A text that is not an agent id was written by a caller, so it is not shown.
     let who = if is_agent_id(agent) {
         format!("agent {agent}")
     } else {

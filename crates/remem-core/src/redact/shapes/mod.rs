@@ -28,7 +28,7 @@ pub const SHAPES_VERSION: u32 = 1;
 /// Bytes examined from a literal on; longer tokens are cut there.
 const TOKEN_BYTES_MAX: usize = 4096;
 /// Bytes from a literal on that decide whether a token begins there. All vendors' tokens are
-/// recognisable within them. The limit bounds the cost of a text that is nothing but literals.
+/// recognisable within them. The limit bounds the cost of a text that consists only of literals.
 const LOOKAHEAD_BYTES: usize = 128;
 
 /// The kind of a secret shape, for example `github-token`.

@@ -26,8 +26,8 @@ pub(super) enum ShapeMatcher {
 pub(super) struct ShapeRule {
     pub(super) kind: &'static str,
     pub(super) doc: &'static str,
-    /// Literals in lower case, searched without regard to case; the pattern says what case it
-    /// wants.
+    /// Literals in lower case, searched without regard to case; the pattern says which case it
+    /// requires.
     pub(super) literals: &'static [&'static str],
     pub(super) matcher: ShapeMatcher,
 }

@@ -1,4 +1,4 @@
-//! Goal: every row of the table catches its shape and nothing but the secret in it, and ordinary
+//! Goal: every row of the table matches its shape and redacts only the secret in it, and ordinary
 //! text comes through byte for byte. Tokens are put together from two halves, so that no scanner of
 //! this repository takes a test for a leak.
 

@@ -121,7 +121,7 @@ fn encodings() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Checks that the value's encoding is redacted, whatever is before and after it.
+/// Checks that the value's encoding is redacted, with any text before and after it.
 fn check_gone(name: &str, encoded: &str, before: &str, after: &str) {
     let text = format!("{before}{encoded}{after}");
     let left = cleaned(&text);

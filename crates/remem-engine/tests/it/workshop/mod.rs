@@ -163,7 +163,7 @@ async fn caller(engine: &Engine, tenant: &str, user: &str) -> Caller {
     engine.authenticate(&key).await.unwrap()
 }
 
-/// A draft of a caller who sets nothing but the text.
+/// A draft of a caller who sets only the text.
 fn said(text: &str) -> Draft {
     Draft {
         content: text.into(),

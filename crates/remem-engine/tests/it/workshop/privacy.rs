@@ -82,7 +82,7 @@ async fn forgetting_a_source_erases_its_entries() {
         .await
         .unwrap();
     assert!(shop.list("~/ops").await.is_empty());
-    // A tag counts as much as a word.
+    // A tag counts like a word.
     let tagged = Draft {
         tags: vec!["source:untrusted".into()],
         ..by(Trust::Operator, said("Trust me."))

@@ -1,5 +1,5 @@
 //! Which values the fields of requests and answers take: the words of closed sets, the bounds of
-//! numbers and of texts. The engine holds requests to them; this tells callers.
+//! numbers and of texts. The engine enforces them; this documents them for callers.
 
 use super::is_of_type;
 use remem_core::admission::SLOT_CHARS_MAX;
@@ -41,7 +41,7 @@ pub(super) fn add(document: &mut Value, policy: &Policy) {
         for parameter in parameters.into_iter().flatten() {
             let name = parameter["name"].as_str().unwrap_or_default().to_owned();
             let schema = &mut parameter["schema"];
-            // What is absent is left out; there is no way to send null.
+            // An absent value is left out; null cannot be sent.
             if schema["type"] == json!(["string", "null"]) {
                 schema["type"] = json!("string");
             }

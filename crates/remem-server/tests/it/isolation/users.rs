@@ -1,5 +1,5 @@
-//! Two operators of one tenant: what is in Ada's own memory changes no answer that Bob gets,
-//! whatever he asks (INV-10, INV-14).
+//! Two operators of one tenant: what is in Ada's own memory changes no answer that Bob gets to any
+//! request (INV-10, INV-14).
 //!
 //! Two hosts are made alike; on one of them Ada fills a memory of her own through every feature.
 //! Then Bob tries every operation of the OpenAPI document with the names of what is hers, on both,
@@ -798,7 +798,7 @@ async fn attempt(
     .await
 }
 
-/// Whatever a user sees of what is theirs, to be compared later.
+/// Everything that a user sees of their own data, to be compared later.
 async fn view(host: &TestServer, user: &str, names: &Names) -> Vec<String> {
     let mut view = Vec::new();
     for (operation, ways) in TRIED

@@ -2,7 +2,7 @@
 //!
 //! Up to `EXACT_MAX` vectors are held whole and every one is compared. Above that, only the signs
 //! of their components are held, one bit each: the nearest by signs are compared again by their
-//! whole vectors, read from the database. That finds all but a few in a hundred of the true nearest
+//! whole vectors, read from the database. That misses only a few in a hundred of the true nearest
 //! (`docs/recall.md` has the figures), needs an eighth of the memory, is built as fast as it is
 //! read, and a removed entry is gone from it at once; a graph of neighbours has none of that.
 

@@ -1,5 +1,5 @@
-//! The client against a real server on this machine: whatever the server does, there is one vector
-//! a text or an error that says why, and the logs hold neither a key nor a text.
+//! The client against a real server on this machine: for any behaviour of the server there is one
+//! vector for each text or an error that says why, and the logs contain neither a key nor a text.
 
 use super::*;
 use serde_json::Value;

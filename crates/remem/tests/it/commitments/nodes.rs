@@ -1,4 +1,4 @@
-//! Proves that commitments fire once, however many nodes there are and whatever happens to them:
+//! Proves that commitments fire once, with many nodes and through their failures:
 //! three real nodes over one PostgreSQL are killed (SIGKILL) and paused (SIGSTOP) again and again
 //! while promises are read and come due.
 //!

@@ -222,7 +222,7 @@ pub fn text(value: &Value) -> String {
 pub struct Ledger {
     /// Acknowledged entries: id to memory, text and revision.
     pub acknowledged_entries: HashMap<String, (&'static str, String, String)>,
-    /// The id of the entry that holds a text: the same one for ever.
+    /// The id of the entry that holds a text, which never changes.
     pub entry_of: HashMap<String, String>,
     /// Writes whose answer never came, by their first text.
     pub unanswered: HashMap<String, WriteRecord>,

@@ -277,7 +277,7 @@ impl EventStream {
     }
 }
 
-/// A comment that only keeps the connection alive is no frame.
+/// A comment that only keeps the connection alive is not a frame.
 fn parse(text: &str) -> Option<StreamFrame> {
     let field = |name: &str| {
         text.lines()

@@ -1,8 +1,8 @@
-//! Looks through everything under a folder, as raw as it lies on the disk.
+//! Searches everything under a folder, as raw bytes on the disk.
 
 use std::path::{Path, PathBuf};
 
-/// Every file under a folder with what it holds; bytes that are no text are replaced, which cannot
+/// Every file under a folder with what it holds; bytes that are not text are replaced, which cannot
 /// hide text between them. A file that goes away while we look holds nothing any more.
 pub fn all(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();

@@ -84,7 +84,7 @@ pub fn remem_on(dir: &Path) -> Command {
     command
 }
 
-/// Everything that the host of a data directory has stored, as raw as it lies on the disk: its
+/// Everything that the host of a data directory has stored, as raw bytes on the disk: its
 /// files, and where it keeps memory in a database, that database's files and the server's log as
 /// well.
 pub fn stored(dir: &Path) -> Vec<(PathBuf, String)> {

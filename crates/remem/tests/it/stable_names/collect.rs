@@ -142,7 +142,7 @@ fn all_between(sources: &[String], before: &str, end: &str) -> Vec<String> {
         let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
         !name.is_empty() && name.bytes().all(is_part)
     };
-    // What lies before the first `before` is no such place.
+    // The text before the first `before` is not such a place.
     let places = sources.iter().flat_map(|text| text.split(before).skip(1));
     let names = places
         .filter_map(|rest| rest.split_once(end))

@@ -57,7 +57,7 @@ fn resolved<'d>(document: &'d Value, mut value: &'d Value) -> &'d Value {
     value
 }
 
-/// The fields of a body, whatever its media type.
+/// The fields of a body of any media type.
 fn of_content(document: &Value, body: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let body = resolved(document, body);

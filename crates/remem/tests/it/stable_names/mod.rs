@@ -16,7 +16,7 @@ const LIST: &str = include_str!("0.1.0.txt");
 const REMOVED: &str = include_str!("removed.tsv");
 const CHANGELOG: &str = include_str!("../../../../../CHANGELOG.md");
 
-/// How many names the list has: a name that was taken off it would not be missed.
+/// The number of names in the list: a name removed from it would not be missed otherwise.
 const LISTED: usize = 3_204;
 
 /// Names that have gone on purpose.
