@@ -7,7 +7,7 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use remem_core::{MemoryRef, RecordKind, Scope, TenantId, Timestamp};
+use remem_core::{EntryId, MemoryRef, RecordKind, Scope, TenantId, Timestamp};
 use remem_store::{Directory, DueWork, ReadAt, Store};
 use remem_store_sql::postgres::{PostgresTarget, backfill_hashes, migrate};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
@@ -21,6 +21,29 @@ use tokio_postgres::Client;
 
 /// The lists of the memory `notes`, by tenant: the contents of entries by id.
 type ExpectedEntries = BTreeMap<String, BTreeMap<String, String>>;
+
+/// The lineage of an entry that an earlier release made from others, and its sources.
+type ExpectedLineage = (MemoryRef, EntryId, BTreeSet<String>);
+
+/// What the host of a release answered, as the fixture records it. The tests of `remem` compare
+/// the rest of it.
+struct Expected {
+    entries: ExpectedEntries,
+    lineage: ExpectedLineage,
+}
+
+impl Expected {
+    fn parse(answers: &[u8]) -> Expected {
+        let mut answers: serde_json::Value = serde_json::from_slice(answers).unwrap();
+        let lineage = &answers["host"]["lineage"];
+        let text = |name: &str| lineage[name].as_str().unwrap();
+        let sources = serde_json::from_value(lineage["sources"].clone()).unwrap();
+        let memory_ref = MemoryRef::parse(text("memoryRef")).unwrap();
+        let lineage = (memory_ref, EntryId::parse(text("id")).unwrap(), sources);
+        let entries = serde_json::from_value(answers["entries"].take()).unwrap();
+        Expected { entries, lineage }
+    }
+}
 
 /// The rows of a table as texts, without the columns that upgrades add.
 type TableRows = BTreeMap<String, BTreeSet<String>>;
@@ -45,7 +68,7 @@ fn tenants() -> [TenantId; 2] {
 const LATER: ReadAt = ReadAt::Now(Timestamp(4_000_000_000_000));
 
 /// Checks that the stored host returns the same entries as when it was made.
-async fn assert_answers(store: &dyn Store, directory: &dyn Directory, answers: &ExpectedEntries) {
+async fn assert_answers(store: &dyn Store, directory: &dyn Directory, expected: &Expected) {
     for tenant in tenants() {
         let scope = Scope::new(tenant.clone(), MemoryRef::parse("notes").unwrap());
         let found: BTreeMap<String, String> = all(store, &scope, &LATER)
@@ -53,7 +76,7 @@ async fn assert_answers(store: &dyn Store, directory: &dyn Directory, answers: &
             .into_iter()
             .map(|entry| (entry.id.as_str().to_owned(), entry.content))
             .collect();
-        assert_eq!(found, answers[tenant.as_str()], "{tenant}");
+        assert_eq!(found, expected.entries[tenant.as_str()], "{tenant}");
         assert!(!found.is_empty());
         assert!(!directory.keys(&tenant).await.unwrap().is_empty());
     }
@@ -67,6 +90,15 @@ async fn assert_answers(store: &dyn Store, directory: &dyn Directory, answers: &
         let found = store.records(&tenants()[0], kind, "", None, 1000).await;
         assert!(!found.unwrap().is_empty(), "a record of the kind {kind:?}");
     }
+    let (memory_ref, id, sources) = &expected.lineage;
+    let scope = Scope::new(tenants()[0].clone(), memory_ref.clone());
+    let lineage = store.lineage(&scope, id).await.unwrap().unwrap();
+    let found: BTreeSet<String> = lineage
+        .sources
+        .iter()
+        .map(|source| source.id.as_str().to_owned())
+        .collect();
+    assert_eq!(&found, sources);
 }
 
 /// The rows of every table, column by column: only the columns of `like` if it is given.
@@ -105,7 +137,7 @@ async fn upgrading_a_0_1_0_folder_preserves_all_rows() {
         &["-xzf", &archive, "-C", folder.path().to_str().unwrap()],
     );
     let answers = std::fs::read(folder.path().join("answers.json")).unwrap();
-    let answers: ExpectedEntries = serde_json::from_slice(&answers).unwrap();
+    let expected = Expected::parse(&answers);
     let files = ["host.db", "tenants/default.db", "tenants/other.db"];
     let files = files.map(|file| folder.path().join(file));
     let before: Vec<_> = files.iter().map(|file| sqlite_rows(file, None)).collect();
@@ -139,7 +171,7 @@ async fn upgrading_a_0_1_0_folder_preserves_all_rows() {
         );
     }
     let store = SqliteStore::open(location, 1).unwrap();
-    assert_answers(&store, &directory, &answers).await;
+    assert_answers(&store, &directory, &expected).await;
     for tenant in tenants() {
         store.verify(&tenant).await.unwrap();
     }
@@ -176,18 +208,18 @@ async fn postgres_rows(
 }
 
 /// A stored dump in a new database, owned as `remem migrate` would have it.
-async fn restore(database: &TestDatabase, release: &str) -> ExpectedEntries {
+async fn restore(database: &TestDatabase, release: &str) -> Expected {
     let dump = run_program("gzip", &["-dc", &fixture_path(release, "postgres.sql.gz")]);
     let dump = String::from_utf8(dump).unwrap();
     let (answers, dump) = dump.strip_prefix("-- ").unwrap().split_once('\n').unwrap();
     database.restore(dump).await;
-    serde_json::from_str(answers).unwrap()
+    Expected::parse(answers.as_bytes())
 }
 
 #[tokio::test]
 async fn upgrading_a_0_1_0_database_preserves_all_rows() {
     let database = TestDatabase::empty().await;
-    let answers = restore(&database, "0.1.0").await;
+    let expected = restore(&database, "0.1.0").await;
     let admin = database.admin().await;
     let before = postgres_rows(&admin, None).await;
     let rows: usize = before.0.values().map(BTreeSet::len).sum();
@@ -221,5 +253,5 @@ async fn upgrading_a_0_1_0_database_preserves_all_rows() {
     let directory = store.directory();
     directory.verify().await.unwrap();
     assert_eq!(postgres_rows(&admin, Some(&before.1)).await.0, before.0);
-    assert_answers(&store, &directory, &answers).await;
+    assert_answers(&store, &directory, &expected).await;
 }

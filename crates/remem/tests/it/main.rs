@@ -34,6 +34,7 @@ mod secrets;
 mod shutdown;
 mod stable_names;
 mod tenant;
+mod upgrade;
 mod vault;
 mod waiting;
 mod webhooks;
