@@ -480,6 +480,7 @@ impl MemoryApi for LocalApi {
             entries: stats.entries,
             content_bytes: stats.content_bytes,
             expiring: stats.expiring,
+            with_subject: stats.with_subject,
             oldest: stats.oldest.map(Instant),
             newest: stats.newest.map(Instant),
         })

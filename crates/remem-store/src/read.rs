@@ -196,6 +196,8 @@ pub struct MemoryStats {
     pub newest: Option<Timestamp>,
     /// The number of live entries that will expire.
     pub expiring: u64,
+    /// The number of live entries that name a subject.
+    pub with_subject: u64,
 }
 
 /// A memory in the list of a tenant's memories.

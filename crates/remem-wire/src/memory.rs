@@ -291,6 +291,9 @@ pub struct MemoryStats {
     pub content_bytes: u64,
     /// Number of live entries with an expiry time.
     pub expiring: u64,
+    /// Number of live entries that name a subject; 0 from a host of version 0.1.0.
+    #[serde(default)]
+    pub with_subject: u64,
     /// Time of the oldest live entry (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest: Option<Instant>,

@@ -61,13 +61,18 @@ impl Gate {
     }
 
     pub async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<MemoryStats, StoreError> {
-        let columns = "SELECT count(*), coalesce(sum(octet_length(e.content)), 0)::bigint, min(e.created_at), max(e.created_at), count(e.expires_at)";
-        let rows = self
-            .query(
-                Identity::of_scope(scope),
-                &live_entries_statement(columns, scope, at),
-            )
-            .await?;
+        let mut statement = memory_statement(
+            "SELECT count(*), coalesce(sum(octet_length(e.content)), 0)::bigint, min(e.created_at), max(e.created_at), count(e.expires_at),
+               count(g.row_id)",
+            scope,
+        );
+        let subjects = format!(
+            " FROM remem.entry e LEFT JOIN (SELECT DISTINCT row_id FROM remem.entry_subject
+               WHERE tenant_id = $1 AND scope_id = {ONE_SCOPE}) g ON g.row_id = e.row_id WHERE "
+        );
+        statement.push(&subjects, []);
+        statement.push_visible(scope.tenant.as_str(), ONE_SCOPE, at);
+        let rows = self.query(Identity::of_scope(scope), &statement).await?;
         let Some(row) = rows.first() else {
             return Ok(MemoryStats::default());
         };
@@ -77,6 +82,7 @@ impl Gate {
             oldest: get::<Option<i64>>(row, 2)?.map(Timestamp),
             newest: get::<Option<i64>>(row, 3)?.map(Timestamp),
             expiring: get_u64(row, 4)?,
+            with_subject: get_u64(row, 5)?,
         })
     }
 

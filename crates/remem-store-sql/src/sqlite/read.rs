@@ -221,8 +221,12 @@ pub(super) fn stats(
     else {
         return Ok(MemoryStats::default());
     };
-    let columns = "count(*), coalesce(sum(octet_length(e.content)), 0), min(e.created_at), max(e.created_at), count(e.expires_at)";
-    let mut statement = StatementBuilder::new(format!("SELECT {columns} FROM entry e WHERE "));
+    let columns = "count(*), coalesce(sum(octet_length(e.content)), 0), min(e.created_at), max(e.created_at), count(e.expires_at), count(g.row_id)";
+    let mut statement = StatementBuilder::new(format!("SELECT {columns} FROM entry e "));
+    statement.push(
+        "LEFT JOIN (SELECT DISTINCT row_id FROM entry_subject WHERE tenant_id = ? AND scope_id = ?) g ON g.row_id = e.row_id WHERE ",
+        boxed([&scope.tenant.as_str().to_owned(), &scope_id]),
+    );
     statement.push_visible(&scope.tenant, scope_id, at);
     let rows = statement.query(db, |row| {
         Ok(MemoryStats {
@@ -231,6 +235,7 @@ pub(super) fn stats(
             oldest: row.get::<_, Option<i64>>(2)?.map(Timestamp),
             newest: row.get::<_, Option<i64>>(3)?.map(Timestamp),
             expiring: row.get(4)?,
+            with_subject: row.get(5)?,
         })
     });
     Ok(rows.map_err(store_error)?.pop().unwrap_or_default())

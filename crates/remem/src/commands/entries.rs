@@ -228,6 +228,7 @@ pub async fn stats(global: &GlobalArgs, memory_ref: &str) -> anyhow::Result<()> 
     println!("entries   {}", stats.entries);
     println!("bytes     {}", stats.content_bytes);
     println!("expiring  {}", stats.expiring);
+    println!("subjects  {}", stats.with_subject);
     println!("oldest    {}", show(stats.oldest));
     println!("newest    {}", show(stats.newest));
     Ok(())

@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use remem_core::sabotage;
 use remem_server::{LocalApi, MemoryApi};
 use remem_wire::commitment::CommitmentsQuery;
-use remem_wire::memory::{EntryList, ListQuery, MemoriesQuery};
+use remem_wire::memory::{EntryList, ListQuery, MemoriesQuery, ReadQuery};
 use remem_wire::workshop::{EntryFacets, SlotQuery, TierName};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ struct ExportPosition {
 
 /// Counts of the data that the lines of an export, or their import, leave out.
 #[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 struct LeftOutCounts {
     /// Entries with a slot: the slot is in their line, but an import ignores it.
     slots: u64,
@@ -48,11 +48,13 @@ struct LeftOutCounts {
     transient: u64,
     /// Pending and armed commitments, which no line holds.
     commitments: u64,
+    /// Entries that name subjects: the host keeps digests only, so no line holds the words.
+    subjects: u64,
 }
 
 impl LeftOutCounts {
     fn is_any(&self) -> bool {
-        self.slots + self.history + self.transient + self.commitments > 0
+        self.slots + self.history + self.transient + self.commitments + self.subjects > 0
     }
 }
 
@@ -214,6 +216,8 @@ impl Exporter {
             self.count_history(memory_ref, &page).await?;
             self.export_page(memory_ref, page)?;
             if cursor.is_none() {
+                let stats = self.api.stats(memory_ref, ReadQuery::default()).await?;
+                self.position.left_out.subjects += stats.with_subject;
                 self.position.memories += 1;
                 return self.save_position();
             }
@@ -316,8 +320,8 @@ impl Exporter {
                 self.position.bytes
             );
             eprintln!(
-                "left out: {}, {}, {} of sessions and chat threads (written, but not imported), {}; \
-                 subjects are never exported",
+                "left out: {}, {}, {} of sessions and chat threads (written, but not imported), {}, \
+                 subjects of {}",
                 count(
                     missing.slots,
                     "question of an entry",
@@ -325,7 +329,8 @@ impl Exporter {
                 ),
                 count(missing.history, "earlier answer", "earlier answers"),
                 count(missing.transient, "entry", "entries"),
-                count(missing.commitments, "commitment", "commitments")
+                count(missing.commitments, "commitment", "commitments"),
+                count(missing.subjects, "entry", "entries")
             );
             if !global.local {
                 eprintln!(

@@ -699,7 +699,7 @@ fn exporting_an_imported_export_gives_the_same_bytes() {
     assert_eq!(
         report,
         json!({"memories": 3, "entries": 620, "bytes": bytes, "leftOut": {"slots": 0, "history": 0,
-            "transient": 0, "commitments": 0, "othersMemories": null}})
+            "transient": 0, "commitments": 0, "subjects": 0, "othersMemories": null}})
     );
     assert!(
         !folder.path().join("1.jsonl.state").exists(),
@@ -764,6 +764,8 @@ fn exports_and_imports_count_what_they_leave_out() {
     remote
         .run(&["put", "m", "We are in a hurry", "--interaction", "t1"])
         .exits(0);
+    let about_zoe = ["put", "m", "Zoe likes tea", "--subject", "zoe@example.org"];
+    remote.run(&about_zoe).exits(0);
     let promise = [
         "commitment",
         "create",
@@ -779,12 +781,15 @@ fn exports_and_imports_count_what_they_leave_out() {
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(
         report["leftOut"],
-        json!({"slots": 1, "history": 1, "transient": 1, "commitments": 1, "othersMemories": null})
+        json!({"slots": 1, "history": 1, "transient": 1, "commitments": 1, "subjects": 1,
+            "othersMemories": null})
     );
     assert!(!exported.stdout.contains("bees"));
     let reported = remote.run(&["export"]).exits(7).stderr;
     assert!(
-        reported.contains("1 earlier answer,") && reported.contains("other users' own memories"),
+        reported.contains("1 earlier answer,")
+            && reported.contains("subjects of 1 entry")
+            && reported.contains("other users' own memories"),
         "{reported}"
     );
 
@@ -807,8 +812,8 @@ fn exports_and_imports_count_what_they_leave_out() {
     let counts = imported.json();
     assert_eq!(
         (&counts["imported"], &counts["transient"], &counts["slots"]),
-        (&json!(2), &json!(1), &json!(1)),
-        "the answer and what was promised: {counts}"
+        (&json!(3), &json!(1), &json!(1)),
+        "the answer, the entry about Zoe and what was promised: {counts}"
     );
 }
 
@@ -856,7 +861,7 @@ async fn an_interrupted_export_resumes_where_it_stopped() {
     assert_eq!(
         report,
         json!({"memories": 3, "entries": 620, "bytes": whole.len(), "leftOut": {"slots": 0, "history": 0,
-            "transient": 0, "commitments": 0, "othersMemories": null}})
+            "transient": 0, "commitments": 0, "subjects": 0, "othersMemories": null}})
     );
     user.run(&["export", "--resume", file.to_str().unwrap()])
         .exits(1);
