@@ -37,6 +37,8 @@ limits! {
     batch_entries_max: usize = 1_000,
     /// Actions that one entry is linked to.
     links_max: usize = 1_000,
+    /// Rules of one world. Every new entry of the world is held against all of them.
+    world_rules_max: usize = 1_000,
     /// Entries of a list when the caller names no limit.
     list_limit_default: u32 = 100,
     /// The most entries of a list; also the meaning of `limit=0`.

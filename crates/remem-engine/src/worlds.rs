@@ -10,6 +10,10 @@ use remem_core::admission::check_name;
 use remem_core::sabotage;
 use remem_core::{Batch, Permission, Rejection, Revision, RuleId, WorldId};
 use remem_store::{ChangeOutcome, WorldRule};
+use std::collections::BTreeSet;
+
+/// Rules that are read at a time to count those of a world.
+const RULES_PAGE: u32 = 100;
 
 /// A rule to be written.
 #[derive(Clone, Debug)]
@@ -73,12 +77,52 @@ impl Engine {
             .cpu
             .each(caller.tenant(), rules, bytes, admit)
             .await?;
+        self.check_rule_count(caller, &world, admitted.iter().map(|(id, _)| id))
+            .await?;
         let empty =
             Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
         let batch = admitted.into_iter().fold(empty, |batch, (id, body)| {
             batch.set_rule(world.clone(), id, Some(body))
         });
         Ok(self.parts.store.commit(batch).await?.revision)
+    }
+
+    /// Refuses rules with which a world would have too many. A rule that is replaced counts once.
+    async fn check_rule_count(
+        &self,
+        caller: &Caller,
+        world: &WorldId,
+        new: impl Iterator<Item = &RuleId>,
+    ) -> Result<(), EngineError> {
+        let limit = sabotage!(
+            "a-world-has-any-number-of-rules",
+            self.parts.policy.world_rules_max,
+            usize::MAX
+        );
+        let mut ids: BTreeSet<RuleId> = new.cloned().collect();
+        let mut after = None;
+        while ids.len() <= limit {
+            let page = self
+                .parts
+                .store
+                .rules(caller.tenant(), world, after.as_ref(), RULES_PAGE)
+                .await?;
+            if page.is_empty() {
+                break;
+            }
+            after = page.last().map(|rule| rule.id.clone());
+            ids.extend(page.into_iter().map(|rule| rule.id));
+        }
+        if ids.len() <= limit {
+            return Ok(());
+        }
+        Err(Rejection::TooLarge {
+            field: "rules",
+            unit: "items",
+            limit: limit as u64,
+            actual: ids.len() as u64,
+        }
+        .into())
     }
 
     /// Deletes a rule of a world.

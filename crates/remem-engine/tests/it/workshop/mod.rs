@@ -15,8 +15,8 @@ mod writes;
 
 use remem_core::profile::DAY_MS;
 use remem_core::{
-    Actor, Draft, Entry, Facets, InteractionId, Permission, PrincipalId, Profiles, Rejection,
-    TenantId, Tier, Trust, Typology, WorldId,
+    Actor, Draft, Entry, Facets, InteractionId, Permission, Policy, PrincipalId, Profiles,
+    Rejection, TenantId, Tier, Trust, Typology, WorldId,
 };
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::FixedClock;
@@ -45,6 +45,10 @@ impl WorkshopTest {
     }
 
     async fn with(profiles: Profiles) -> WorkshopTest {
+        WorkshopTest::with_policy(profiles, Policy::default()).await
+    }
+
+    async fn with_policy(profiles: Profiles, policy: Policy) -> WorkshopTest {
         let env = TestEnv::new().await;
         let parts = EngineParts::new(
             env.store.clone(),
@@ -53,7 +57,11 @@ impl WorkshopTest {
             env.ids.clone(),
             HostKey::new([3; 32]),
         );
-        let engine = Arc::new(Engine::new(EngineParts { profiles, ..parts }));
+        let engine = Arc::new(Engine::new(EngineParts {
+            profiles,
+            policy,
+            ..parts
+        }));
         let ada = caller(&engine, "t", "ada").await;
         let bob = caller(&engine, "t", "bob").await;
         WorkshopTest {

@@ -1,8 +1,9 @@
 //! Rules of a world: no entry restates one.
 
 use super::{RULE, WorkshopTest, by, in_world, rejected};
-use remem_core::{Draft, Rejection, Tier, Trust, Typology};
+use remem_core::{Draft, Policy, Profiles, Rejection, Tier, Trust, Typology};
 use remem_engine::sessions::SessionState;
+use remem_engine::worlds::NewRule;
 
 #[tokio::test]
 async fn d04_a_statement_that_restates_a_rule_of_its_world_is_refused() {
@@ -78,4 +79,40 @@ async fn a_claim_that_restates_a_newer_rule_is_not_promoted() {
         (SessionState::Closed, 0, 1)
     );
     assert!(shop.list("~/ops").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_world_has_a_limited_number_of_rules_and_replaced_ones_count_once() {
+    let policy = Policy {
+        world_rules_max: 3,
+        ..Policy::default()
+    };
+    let shop = WorkshopTest::with_policy(Profiles::default(), policy).await;
+    let rules = |ids: &[&str]| -> Vec<NewRule> {
+        let rule = |id: &&str| NewRule {
+            id: (*id).to_owned(),
+            body: RULE.to_owned(),
+        };
+        ids.iter().map(rule).collect()
+    };
+    for (ids, fits) in [
+        (&["r1", "r2"][..], true),
+        (&["r2", "r3"], true),
+        (&["r3", "r4"], false),
+        (&["r1", "r2", "r3"], true),
+    ] {
+        let written = shop.engine.put_rules(&shop.ada, "w1", rules(ids)).await;
+        assert_eq!(written.is_ok(), fits, "{ids:?}: {written:?}");
+        if let Err(error) = written {
+            let expected = Rejection::TooLarge {
+                field: "rules",
+                unit: "items",
+                limit: 3,
+                actual: 4,
+            };
+            assert_eq!(rejected(error), expected);
+        }
+    }
+    let written = shop.engine.put_rules(&shop.ada, "w2", rules(&["r9"])).await;
+    assert!(written.is_ok(), "other worlds have their own");
 }
