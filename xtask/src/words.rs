@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(breach("let x = \"a\n  door\";"), 0);
         assert_eq!(breach("let x = r#\"a\n door\n\"#;"), 0);
         assert_eq!(breach("let indoors = non_mirror;"), 0);
-        assert_eq!(breach("fn a_caller_is_told_what_is_missing() {}"), 0);
+        assert_eq!(breach("fn a_caller_is_told_what_is_missing() {}"), 1);
     }
 
     #[test]

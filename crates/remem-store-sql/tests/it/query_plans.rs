@@ -838,7 +838,9 @@ async fn a_vector_search_in_a_large_memory_uses_per_kind_indexes() {
         "another tenant's vectors are in the same index, and nobody gets fewer for it"
     );
     let sent = transactions(&log);
-    assert_eq!(sent.len(), 2, "what is held, and one search: {sent:?}");
+    // The graph of the index is random: if a walk through it ends early, the search is made again.
+    let searches = sent.len() - 1;
+    assert!((1..=2).contains(&searches), "{searches} searches");
     let kind = ["tenant_id", "scope_id", "model", "tier", "typology"];
     for plan in plans(&app, &sent[0], "t3").await {
         let vectors = reads_by(&plan, "vector", "vector_kind", &kind);
