@@ -149,10 +149,11 @@ async def reminder(client):
 @contextlib.asynccontextmanager
 async def connect(kind, mode, first, second, key=None):
     if kind in ("stdio", "reminder", "proxy"):
-        # The client hands on no variables of its own accord; this one breaks a rule, for scripts/sabotage.
-        broken = {name: value for name, value in os.environ.items() if name == "SABOTAGE"}
+        # The client hands on no variables of its own accord. One breaks a rule, for scripts/sabotage;
+        # the other names the database of the server beside which this one runs.
+        variables = {name: value for name, value in os.environ.items() if name in ("SABOTAGE", "REMEM_DATABASE")}
         place = ["--url", second, "--key", key] if kind == "proxy" else ["--data-dir", second]
-        server = StdioServerParameters(command=first, args=["mcp", *place], env=broken)
+        server = StdioServerParameters(command=first, args=["mcp", *place], env=variables)
         async with Client(server, mode=mode, read_timeout_seconds=30) as client:
             yield client
     else:

@@ -5,6 +5,7 @@
 //! Needs a Python that has the PyPI package `mcp`; its path is in `REMEM_TEST_PYTHON`.
 
 use crate::common;
+use crate::common::place::database_of;
 use crate::common::{CommandOutput, KEY, ServerProcess, run};
 use reqwest::Method;
 use serde_json::json;
@@ -13,6 +14,10 @@ use std::process::Command;
 
 /// Runs the client to its end.
 fn client(arguments: &[&str]) -> CommandOutput {
+    run(&mut client_command(arguments))
+}
+
+fn client_command(arguments: &[&str]) -> Command {
     let Some(python) = std::env::var_os("REMEM_TEST_PYTHON") else {
         panic!(
             "REMEM_TEST_PYTHON is not set: run `scripts/test`, which installs the MCP client for Python and sets it"
@@ -21,7 +26,9 @@ fn client(arguments: &[&str]) -> CommandOutput {
     let script = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join("mcp_client.py");
-    run(Command::new(python).arg(script).args(arguments))
+    let mut command = Command::new(python);
+    command.arg(script).args(arguments);
+    command
 }
 
 /// Runs the client and requires that all its checks held, with a protocol version that begins like
@@ -110,7 +117,12 @@ async fn a_reminder_fires_once_beside_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path());
     let place = folder.path().to_str().unwrap();
-    client(&["reminder", "auto", env!("CARGO_BIN_EXE_remem"), place]).exits(0);
+    let arguments = ["reminder", "auto", env!("CARGO_BIN_EXE_remem"), place];
+    let mut command = client_command(&arguments);
+    if let Some(url) = database_of(folder.path()) {
+        command.env("REMEM_DATABASE", url);
+    }
+    run(&mut command).exits(0);
     let path = "/v1/host/remembrancer/events?limit=0";
     let events = server.client().get(path).await.is(200).json();
     let fired = events["events"].as_array().unwrap().iter();
