@@ -21,6 +21,7 @@ pub mod event;
 mod habit;
 pub mod ids;
 pub mod infer;
+pub mod ledger;
 pub mod permission;
 pub mod pii;
 pub mod policy;

@@ -241,6 +241,24 @@ impl RecordBody {
         &self.0
     }
 
+    /// About as many bytes as the content takes in memory.
+    #[must_use]
+    pub fn approximate_bytes(&self) -> usize {
+        fn of(value: &Value) -> usize {
+            16 + match value {
+                Value::String(text) => text.len(),
+                Value::Array(items) => items.iter().map(of).sum(),
+                Value::Object(fields) => of_fields(fields),
+                Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            }
+        }
+        fn of_fields(fields: &Map<String, Value>) -> usize {
+            let field = |(name, value): (&String, &Value)| name.len() + of(value);
+            fields.iter().map(field).sum()
+        }
+        of_fields(&self.0)
+    }
+
     /// Adds ciphertext without redacting it. Each byte is stored as a number of its own: too short
     /// to be taken for a secret. A later redaction of the record can therefore not damage the
     /// ciphertext, which could then never be opened.

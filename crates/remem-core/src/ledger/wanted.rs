@@ -1,0 +1,201 @@
+//! What a store has to load before a group of batches can be applied: the rows that the batches
+//! name, and their neighbourhood. Computed from the batches alone.
+
+use super::row::{EntryName, RecordKey};
+use crate::admission::Admitted;
+use crate::batch::{Batch, Change};
+use crate::ids::{EntryId, MemoryRef, RuleId, RunId, WorldId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How much of an entry a group needs; each level includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EntryNeed {
+    /// Its row without the text.
+    Row,
+    /// Its row with the text.
+    Text,
+    /// Everything that goes or changes when it ends: its text, the entries that it replaced, the
+    /// one that replaced it, its links, and the records made from it.
+    Neighbourhood,
+}
+
+/// The rows that a group of batches needs. A row that does not exist, or that the actor may not
+/// see, is simply not loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The memories, by name.
+    pub memories: BTreeSet<MemoryRef>,
+    /// The entries, by name.
+    pub entries: BTreeMap<EntryName, EntryNeed>,
+    /// The stored results, by operation and digest of the idempotency key.
+    pub results: BTreeSet<(&'static str, [u8; 32])>,
+    /// The records, by kind and name, those under review included.
+    pub records: BTreeSet<RecordKey>,
+    /// The leases whose numbers are compared, by pass.
+    pub leases: BTreeSet<&'static str>,
+    /// The runs whose logs grow.
+    pub runs: BTreeSet<RunId>,
+    /// The live answers of slots, by memory and slot.
+    pub slots: BTreeSet<(MemoryRef, String)>,
+    /// The rules of worlds.
+    pub rules: BTreeSet<(WorldId, RuleId)>,
+    /// True if entries are put, so that the store has to say which row numbers are free.
+    pub puts: bool,
+    /// True if texts may go: all snapshots, and the revision of the earliest removal of an entry
+    /// that still has its text (`Working::first_removed`).
+    pub snapshots: bool,
+}
+
+/// The bytes that a removed entry counts when groups are cut: its text has to be loaded.
+const REMOVED_ENTRY_BYTES: usize = 16 * 1024;
+
+/// The approximate number of bytes that have to be held in memory to apply a batch.
+#[must_use]
+pub fn weight(batch: &Batch) -> usize {
+    let of = |change: &Change| match change {
+        Change::Put { admitted, .. } => admitted.content().len(),
+        Change::Rewrite { admitted, .. } => admitted.content().len() + REMOVED_ENTRY_BYTES,
+        Change::SetRecord {
+            body: Some(body), ..
+        } => body.approximate_bytes(),
+        Change::StoreEmbedding { vector, .. } => vector.components().len(),
+        change if ends_entry(change) => REMOVED_ENTRY_BYTES,
+        _ => 0,
+    };
+    batch.changes().iter().map(of).sum()
+}
+
+/// Returns true if the change may take the text of an entry.
+fn ends_entry(change: &Change) -> bool {
+    matches!(
+        change,
+        Change::Delete { .. }
+            | Change::Expire { .. }
+            | Change::Erase { .. }
+            | Change::Retire { .. }
+            | Change::Forget { .. }
+            | Change::Revive { .. }
+            | Change::Close { .. }
+            | Change::EndWithSession { .. }
+            | Change::EraseHistory { .. }
+    )
+}
+
+impl Wanted {
+    /// The rows that these batches need.
+    #[must_use]
+    pub fn of(group: &[&Batch]) -> Wanted {
+        let mut wanted = Wanted::default();
+        for batch in group {
+            wanted.add_batch(batch);
+        }
+        wanted
+    }
+
+    fn add_batch(&mut self, batch: &Batch) {
+        for change in batch.changes() {
+            self.memories.extend(change.memory_ref().cloned());
+            self.add_change(change);
+        }
+        for expected in batch.expectations() {
+            self.memories.insert(expected.memory_ref.clone());
+            self.add_entry(&expected.memory_ref, &expected.id, EntryNeed::Row);
+        }
+        let records = batch.record_expectations().iter();
+        self.records
+            .extend(records.map(|expected| (expected.kind, expected.key.clone())));
+        let key = batch.idempotency();
+        self.results.extend(key.map(|key| (key.operation, key.key)));
+        self.leases.extend(batch.fence().map(|fence| fence.pass));
+        self.runs.extend(batch.run().cloned());
+    }
+
+    fn add_change(&mut self, change: &Change) {
+        match change {
+            Change::Put {
+                id,
+                admitted,
+                sources,
+                ..
+            } => {
+                self.puts = true;
+                self.add_slot(admitted);
+                if admitted.origin().is_some() {
+                    self.add_entry(&admitted.scope().memory_ref, id, EntryNeed::Row);
+                }
+                for (memory_ref, source) in sources {
+                    self.add_entry(memory_ref, source, EntryNeed::Row);
+                }
+            }
+            Change::Rewrite { id, admitted } => {
+                self.add_entry(&admitted.scope().memory_ref, id, EntryNeed::Text);
+                self.add_slot(admitted);
+            }
+            Change::SetEvidence { memory_ref, id, .. }
+            | Change::StoreSignature { memory_ref, id, .. }
+            | Change::StoreEmbedding { memory_ref, id, .. } => {
+                self.add_entry(memory_ref, id, EntryNeed::Row);
+            }
+            Change::LinkAction { memory_ref, id, .. }
+            | Change::RewriteAction { memory_ref, id, .. } => {
+                self.add_entry(memory_ref, id, EntryNeed::Neighbourhood);
+            }
+            Change::SetRule { world, id, .. } | Change::RewriteRule { world, id, .. } => {
+                self.rules.insert((world.clone(), id.clone()));
+            }
+            Change::SetRecord {
+                kind, key, ties, ..
+            } => {
+                self.records.insert((*kind, key.clone()));
+                if let Some((memory_ref, id)) = &ties.source {
+                    self.add_entry(memory_ref, id, EntryNeed::Row);
+                }
+            }
+            Change::HoldSnapshot | Change::ReleaseSnapshot => self.snapshots = true,
+            Change::Emit { .. } => {}
+            Change::Retire {
+                memory_ref, id, by, ..
+            } => {
+                self.add_ending(memory_ref, id);
+                self.add_entry(memory_ref, by, EntryNeed::Row);
+            }
+            Change::Close {
+                memory_ref, id, by, ..
+            } => {
+                self.add_ending(memory_ref, id);
+                if let Some(by) = by {
+                    self.add_entry(memory_ref, by, EntryNeed::Row);
+                }
+            }
+            Change::Delete { memory_ref, id }
+            | Change::Expire { memory_ref, id }
+            | Change::Erase { memory_ref, id }
+            | Change::Forget { memory_ref, id }
+            | Change::Revive { memory_ref, id }
+            | Change::EndWithSession { memory_ref, id }
+            | Change::EraseHistory { memory_ref, id, .. } => self.add_ending(memory_ref, id),
+        }
+    }
+
+    fn add_slot(&mut self, admitted: &Admitted) {
+        if let Some(slot) = &admitted.facets().slot {
+            let memory_ref = admitted.scope().memory_ref.clone();
+            self.slots.insert((memory_ref, slot.clone()));
+        }
+    }
+
+    /// An entry that may end.
+    fn add_ending(&mut self, memory_ref: &MemoryRef, id: &EntryId) {
+        self.snapshots = true;
+        self.add_entry(memory_ref, id, EntryNeed::Neighbourhood);
+    }
+
+    fn add_entry(&mut self, memory_ref: &MemoryRef, id: &EntryId, need: EntryNeed) {
+        self.memories.insert(memory_ref.clone());
+        let known = self
+            .entries
+            .entry((memory_ref.clone(), id.clone()))
+            .or_insert(need);
+        *known = (*known).max(need);
+    }
+}
