@@ -9,6 +9,7 @@ pub mod postgres;
 pub mod private;
 mod queue;
 mod row_hash;
+pub(crate) mod rows;
 mod spelling;
 pub mod sqlite;
 mod stored;

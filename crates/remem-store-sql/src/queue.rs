@@ -4,7 +4,7 @@
 //! Both stores share it. A leader takes every batch that waits, commits them as one transaction and
 //! comes back for more; no writer waits for a timer, so an idle tenant commits at once.
 
-use remem_core::{Batch, sabotage};
+use remem_core::{Actor, Batch, ledger, sabotage};
 use remem_store::{CommitResult, StoreError, deadline};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,8 @@ const GROUP_BATCHES_MAX: usize = 512;
 /// The most changes in one transaction, so that a group of large batches still commits in a
 /// fraction of a second.
 const GROUP_CHANGES_MAX: usize = 4_096;
+/// The most bytes that the batches of one transaction hold in memory, unless one alone holds more.
+const GROUP_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The most jobs that may wait; beyond that, writers get `Busy` and have to try again.
 const WAITING_MAX: usize = 16_384;
 
@@ -104,12 +106,17 @@ impl<W> Queue<W> {
         let mut inner = self.lock();
         let mut group = Vec::new();
         let mut changes = 0;
+        let mut bytes = 0;
         while group.len() < GROUP_BATCHES_MAX && changes < GROUP_CHANGES_MAX {
-            let Some(waiting) = inner.commits.pop_front() else {
+            let Some(waiting) = inner.commits.front() else {
                 break;
             };
+            bytes += ledger::weight(&waiting.batch);
+            if bytes > GROUP_BYTES_MAX && !group.is_empty() {
+                break;
+            }
             changes += waiting.batch.changes().len();
-            group.push(waiting);
+            group.extend(inner.commits.pop_front());
         }
         // The break makes a task wait until no batch waits.
         let work = sabotage!(
@@ -129,6 +136,29 @@ impl<W> Queue<W> {
     pub fn is_idle(&self) -> bool {
         !self.lock().has_leader
     }
+}
+
+/// Splits a group into parts with one actor each, since a transaction, or a part of one, has one
+/// identity. A batch that touches no memory of a single user goes with any part; the others, in
+/// their order, with parts of their own actor.
+pub(crate) fn split_by_actor<T>(
+    group: Vec<T>,
+    batch: impl Fn(&T) -> &Batch,
+) -> Vec<(Actor, Vec<T>)> {
+    let mut parts: Vec<(Option<Actor>, Vec<T>)> = Vec::new();
+    for item in group {
+        let batch = batch(&item);
+        let actor = batch.touches_user_memory().then(|| batch.actor());
+        match parts.last_mut() {
+            Some((known, part)) if actor.is_none() || known.is_none() || *known == actor => {
+                *known = known.take().or(actor);
+                part.push(item);
+            }
+            _ => parts.push((actor, vec![item])),
+        }
+    }
+    let named = |(actor, part): (Option<Actor>, Vec<T>)| (actor.unwrap_or(Actor::NoUser), part);
+    parts.into_iter().map(named).collect()
 }
 
 /// Releases the waiting writers if the leader panics or is dropped before its work is done: they

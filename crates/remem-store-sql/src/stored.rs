@@ -1,8 +1,9 @@
 //! Values that both stores write the same way: digests, permissions, and the outcomes of a repeated
 //! request.
 
-use remem_core::{EntryId, Permission, RecordKind, Timestamp};
-use remem_store::{ChangeOutcome, StoreError};
+use remem_core::ledger::{ChangeOutcome, Refused};
+use remem_core::{EntryId, Permission, RecordKind, Rejection, Timestamp};
+use remem_store::StoreError;
 use serde_json::{Value, json};
 
 /// A short hash that detects a damaged text; it is stored only as long as the text.
@@ -17,6 +18,15 @@ pub(crate) fn content_hash(content: &[u8]) -> [u8; 16] {
 pub(crate) fn permissions_text(permissions: &[Permission]) -> String {
     let names: Vec<&str> = permissions.iter().map(|p| p.as_str()).collect();
     names.join(" ")
+}
+
+/// The error for the caller of a batch that was refused.
+pub(crate) fn refused_error(refused: Refused) -> StoreError {
+    match refused {
+        Refused::Conflict => StoreError::Conflict,
+        Refused::KeyMismatch => Rejection::IdempotencyMismatch.into(),
+        Refused::UnreadableResult => StoreError::Damaged("an idempotency record cannot be read"),
+    }
 }
 
 pub(crate) fn outcomes_to_stored(outcomes: &[ChangeOutcome]) -> String {
@@ -74,15 +84,6 @@ pub(crate) fn refuse_inert(kind: RecordKind) -> Result<(), StoreError> {
         ))
     } else {
         Ok(())
-    }
-}
-
-/// The table that holds records of this kind.
-pub(crate) fn record_table(kind: RecordKind) -> &'static str {
-    if kind.is_under_review() {
-        "review"
-    } else {
-        "record"
     }
 }
 

@@ -15,14 +15,14 @@ pub mod workshop;
 
 pub use damage::{DamageReport, DamagedTable, NAMED_MAX};
 pub use directory::{Directory, KeyHash, KeyRecord, TenantRecord};
-pub use lineage::{EntryState, Lineage, RelatedEntry, StoredSignature, SubjectTrace, TracedEntry};
+pub use lineage::{Lineage, RelatedEntry, StoredSignature, SubjectTrace, TracedEntry};
 pub use read::{
     CandidateSet, Filter, ListPosition, MemoryStats, MemorySummary, Neighbours, Page, Probe,
     ReadAt, RecordLookup, SearchCandidate, VectorCounts,
 };
+pub use remem_core::ledger::{ChangeOutcome, CommitResult, EntryState};
 pub use store::{
-    ChangeOutcome, CommitResult, DueWork, RescanPage, Review, RowCursor, Snapshot, Store,
-    StoreError, StoreFeatures, TenantHead,
+    DueWork, RescanPage, Review, RowCursor, Snapshot, Store, StoreError, StoreFeatures, TenantHead,
 };
 pub use workshop::{
     ActionLink, EndedStatement, EntryActions, RetentionCount, RetentionState, SlotAnswer, WorldRule,

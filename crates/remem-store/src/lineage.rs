@@ -2,7 +2,8 @@
 //! and all entries that carry a subject.
 
 use crate::store::RowCursor;
-use remem_core::{EntryId, MemoryRef, RetireReason, Timestamp, Trust, Typology};
+use remem_core::ledger::EntryState;
+use remem_core::{EntryId, MemoryRef, Timestamp, Trust, Typology};
 
 /// A stored signature of an entry, with the fields by which consolidation orders entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,62 +43,6 @@ pub struct RelatedEntry {
     pub id: EntryId,
     /// The present state of the entry.
     pub state: EntryState,
-}
-
-/// The present state of an entry: live, or the reason why it was removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryState {
-    /// It is part of its memory.
-    Live,
-    /// A caller deleted it.
-    Deleted,
-    /// It expired at its own instant.
-    Expired,
-    /// A subject that it is about was forgotten.
-    Forgotten,
-    /// Another entry replaces it, for this reason.
-    Retired(RetireReason),
-    /// Its statement is no longer true.
-    Invalidated,
-    /// Its session or chat thread is over.
-    Ended,
-    /// It was removed, and its text is kept because an action rests on it.
-    TextHeld,
-}
-
-impl EntryState {
-    /// Reads the stored reason; `None` for a reason that this version does not know.
-    #[must_use]
-    pub fn from_stored(reason: Option<&str>) -> Option<EntryState> {
-        match reason {
-            None => Some(EntryState::Live),
-            Some("deleted") => Some(EntryState::Deleted),
-            Some("expired") => Some(EntryState::Expired),
-            Some("forgotten") => Some(EntryState::Forgotten),
-            Some("invalidated") => Some(EntryState::Invalidated),
-            Some("closed") => Some(EntryState::Ended),
-            Some("held") => Some(EntryState::TextHeld),
-            Some(other) => RetireReason::ALL
-                .into_iter()
-                .find(|reason| reason.as_str() == other)
-                .map(EntryState::Retired),
-        }
-    }
-
-    /// The stable name, as it is sent.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EntryState::Live => "live",
-            EntryState::Deleted => "deleted",
-            EntryState::Expired => "expired",
-            EntryState::Forgotten => "forgotten",
-            EntryState::Retired(reason) => reason.as_str(),
-            EntryState::Invalidated => "invalidated",
-            EntryState::Ended => "ended",
-            EntryState::TextHeld => "held",
-        }
-    }
 }
 
 /// All entries that carry a subject.

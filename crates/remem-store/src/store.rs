@@ -10,6 +10,7 @@ use crate::workshop::{
     ActionLink, EndedStatement, EntryActions, RetentionCount, SlotAnswer, WorldRule,
 };
 use async_trait::async_trait;
+use remem_core::ledger::CommitResult;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Rejection,
     Revision, RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
@@ -439,46 +440,6 @@ pub struct TenantHead {
     pub seq: Seq,
     /// The latest instant of any commit.
     pub at: Timestamp,
-}
-
-/// The result of a commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommitResult {
-    /// The revision that this batch became, or the newest one if it changed nothing.
-    pub revision: Revision,
-    /// The instant of the commit: the batch's own, or later if the tenant's clock was ahead of it.
-    pub at: Timestamp,
-    /// The outcomes of the changes, one for each, in order.
-    pub outcomes: Vec<ChangeOutcome>,
-    /// True if the batch was applied before under the same idempotency key; the outcomes are those
-    /// of the first time.
-    pub replayed: bool,
-}
-
-/// The outcome of one change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChangeOutcome {
-    /// The entry was stored with this id, at this time.
-    Stored {
-        /// The id; for a repeated batch, the one of the first time.
-        id: EntryId,
-        created_at: Timestamp,
-    },
-    /// The record was written and has this version now.
-    Recorded {
-        /// The name; for a repeated batch, the one of the first time.
-        key: String,
-        /// The version, counted from 1.
-        version: u64,
-    },
-    /// The event was appended, or the snapshot held or released.
-    Done,
-    /// The entry or record was removed.
-    Removed,
-    /// The entry was removed, and its text is kept because an action rests on it.
-    TextHeld,
-    /// Nothing was changed: there is no such live entry, or the imported id is in use.
-    NoChange,
 }
 
 /// The reason why a store operation failed.

@@ -1,7 +1,7 @@
 //! The data of workshop memories as a store returns it: slots, rules, actions and retention.
 
-use crate::lineage::EntryState;
 use crate::store::RowCursor;
+use remem_core::ledger::EntryState;
 use remem_core::{
     ActionText, Entry, EntryId, MemoryRef, PrincipalId, RuleId, Tier, Timestamp, Typology,
 };

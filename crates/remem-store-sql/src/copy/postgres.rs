@@ -6,15 +6,17 @@
 
 use super::error::{CopyEnd, CopyError};
 use super::rows::{
-    self, ActionRow, ClockRow, EntryRow, EventRow, IdempotencyRow, LinkRow, PAGE_BYTES, PAGE_ROWS,
-    RecordRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow,
+    self, ActionRow, ClockRow, CopiedEntry, EventRow, IdempotencyRow, LinkRow, PAGE_BYTES,
+    PAGE_ROWS, RecordRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow,
 };
 use super::side::{CopySide, HostSecret, TenantReader};
 use super::{postgres_lineage as lineage, postgres_workshop as workshop};
 use crate::postgres::copy::put_entries;
 use crate::postgres::gate::{Identity, Role, Transaction, TripError, sql_call};
+use crate::postgres::load::PostgresRow;
 use crate::postgres::rows::get;
 use crate::postgres::{PostgresDirectory, PostgresOptions, PostgresStore};
+use crate::rows::entry;
 use crate::stored::content_hash;
 use async_trait::async_trait;
 use remem_core::TenantId;
@@ -162,17 +164,17 @@ impl TenantReader for PostgresReader {
     }
 
     /// The sizes of texts are known without reading them, so a page ends before it gets too large.
-    async fn entries(&self, after: (i64, i64)) -> Result<Vec<EntryRow>, StoreError> {
+    async fn entries(&self, after: (i64, i64)) -> Result<Vec<CopiedEntry>, StoreError> {
         let sql = format!(
             "SELECT {} FROM (SELECT *, sum(octet_length(content)) OVER (ORDER BY scope_id, row_id) - octet_length(content) AS before
                FROM remem.entry WHERE tenant_id = $1 AND (scope_id, row_id) > ($2, $3) ORDER BY scope_id, row_id LIMIT $4) e
              WHERE before < $5 ORDER BY scope_id, row_id",
-            rows::ENTRY
+            entry::select_list("e", "true")
         );
         self.rows(&sql, &[&after.0, &after.1, &LIMIT, &(PAGE_BYTES as i64)])
             .await?
             .iter()
-            .map(read_entry)
+            .map(|row| entry::read_row(&mut PostgresRow::new(row)))
             .collect()
     }
 
@@ -200,6 +202,7 @@ impl TenantReader for PostgresReader {
             rows::RECORD
         );
         let records = self.rows(&sql, &[&after.0, &after.1, &LIMIT]).await?;
+        // The tenant is bound by the page.
         let sql = format!("SELECT {} FROM remem.review r {page}", rows::REVIEW);
         let name = self.tenant.as_str();
         let statements = vec![
@@ -272,42 +275,6 @@ fn read_event(row: &Row) -> Result<EventRow, StoreError> {
         kind: get(row, 6)?,
         payload: get(row, 7)?,
         hash: get(row, 8)?,
-    })
-}
-
-fn read_entry(row: &Row) -> Result<EntryRow, StoreError> {
-    Ok(EntryRow {
-        scope_id: get(row, 0)?,
-        row_id: get(row, 1)?,
-        id: get(row, 2)?,
-        tier: get(row, 3)?,
-        typology: get(row, 4)?,
-        content: String::from_utf8(get(row, 5)?)
-            .map_err(|_| StoreError::Damaged("a text is not UTF-8"))?,
-        tags: get(row, 6)?,
-        metadata: get(row, 7)?,
-        created_at: get(row, 8)?,
-        expires_at: get(row, 9)?,
-        written_by: get(row, 10)?,
-        written_by_run: get(row, 11)?,
-        scan: get(row, 12)?,
-        content_hash: get(row, 13)?,
-        rev_from: get(row, 14)?,
-        rev_to: get(row, 15)?,
-        removed_reason: get(row, 16)?,
-        erased_at: get(row, 17)?,
-        owner: get(row, 18)?,
-        removed_by_run: get(row, 19)?,
-        support: get(row, 20)?,
-        session: get(row, 21)?,
-        interaction: get(row, 22)?,
-        world: get(row, 23)?,
-        slot: get(row, 24)?,
-        valid_at: get(row, 25)?,
-        invalid_at: get(row, 26)?,
-        ended_at: get(row, 27)?,
-        trust: get(row, 28)?,
-        evidence: get(row, 29)?,
     })
 }
 
@@ -489,8 +456,12 @@ impl CopySide for DatabaseSide {
             .map(|_| ())
     }
 
-    async fn put_entries(&self, tenant: &TenantId, page: Vec<EntryRow>) -> Result<(), StoreError> {
-        put_entries(self.store.gate(), tenant, &page).await
+    async fn put_entries(
+        &self,
+        tenant: &TenantId,
+        page: Vec<CopiedEntry>,
+    ) -> Result<(), StoreError> {
+        put_entries(self.store.gate(), tenant, page).await
     }
 
     async fn put_idempotency_rows(

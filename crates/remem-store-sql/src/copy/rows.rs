@@ -5,7 +5,9 @@
 //! are not part of the digest. Row hashes are added up, so that each store may be read in the order
 //! that suits it.
 
+use crate::rows::{Value, entry};
 use blake3::Hasher;
+use remem_core::ledger::{EntryChange, EntryRow, RowKey};
 use remem_core::{EventKind, RecordKind};
 
 /// The most rows in one page.
@@ -40,44 +42,15 @@ pub(crate) struct ScopeRow {
     pub owner: Option<String>,
 }
 
-pub(crate) struct EntryRow {
-    pub scope_id: i64,
-    pub row_id: i64,
-    pub id: String,
-    pub tier: String,
-    pub typology: String,
-    pub content: String,
-    pub tags: String,
-    pub metadata: Option<String>,
-    pub created_at: i64,
-    pub expires_at: Option<i64>,
-    pub written_by: Option<String>,
-    pub written_by_run: Option<String>,
-    pub scan: i64,
-    pub content_hash: Option<Vec<u8>>,
-    pub rev_from: i64,
-    pub rev_to: Option<i64>,
-    pub removed_reason: Option<String>,
-    pub removed_by_run: Option<String>,
-    pub erased_at: Option<i64>,
-    pub owner: Option<String>,
-    pub support: i64,
-    pub session: Option<String>,
-    pub interaction: Option<String>,
-    pub world: Option<String>,
-    pub slot: Option<String>,
-    pub valid_at: Option<i64>,
-    pub invalid_at: Option<i64>,
-    pub ended_at: Option<i64>,
-    pub trust: String,
-    pub evidence: String,
-}
+/// An entry with its key at the source.
+pub(crate) type CopiedEntry = (RowKey, EntryRow);
 
-impl EntryRow {
-    /// The share of a page's bytes that it takes.
-    pub fn bytes(&self) -> usize {
-        self.content.len() + self.metadata.as_ref().map_or(0, String::len)
-    }
+/// The share of a page's bytes that an entry takes.
+pub(crate) fn entry_bytes(row: &EntryRow) -> usize {
+    let text = row.text.as_ref();
+    text.map_or(0, |text| {
+        text.content.len() + text.metadata.as_ref().map_or(0, String::len)
+    })
 }
 
 pub(crate) struct EventRow {
@@ -192,9 +165,6 @@ pub(crate) struct SubjectRow {
 
 /// The columns of each table in the order in which both stores read them.
 pub(crate) const SCOPE: &str = "scope_id, memory_ref, owner";
-pub(crate) const ENTRY: &str = "scope_id, row_id, id, tier, typology, content, tags, metadata, created_at, expires_at, written_by,
-     written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner, removed_by_run, support,
-     session, interaction, world, slot, valid_at, invalid_at, ended_at, trust, evidence";
 pub(crate) const EVENT: &str =
     "seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash";
 pub(crate) const IDEMPOTENCY: &str = "operation, key, body, at, revision, outcomes";
@@ -292,50 +262,25 @@ impl TenantDigest {
         );
     }
 
-    pub fn entry(&mut self, row: &EntryRow) {
+    /// The successor of an entry is hashed by its name: see `replaced`.
+    pub fn entry(&mut self, (key, row): &CopiedEntry) {
         self.entries += 1;
-        let numbers = [
-            row.scope_id,
-            row.created_at,
-            row.scan,
-            row.rev_from,
-            row.support,
-        ];
-        let fields = RowHasher::of("entry")
-            .numbers(&numbers)
-            .text(&row.id)
-            .text(&row.tier);
-        let fields = fields
-            .text(&row.typology)
-            .text(&row.content)
-            .text(&row.tags)
-            .maybe_text(row.metadata.as_ref());
-        let fields = fields
-            .maybe_number(row.expires_at)
-            .maybe_number(row.rev_to)
-            .maybe_number(row.erased_at);
-        let fields = fields
-            .maybe_text(row.written_by.as_ref())
-            .maybe_text(row.written_by_run.as_ref());
-        let fields = fields
-            .maybe_bytes(row.content_hash.as_deref())
-            .maybe_text(row.removed_reason.as_ref())
-            .maybe_text(row.owner.as_ref());
-        let fields = fields
-            .maybe_text(row.removed_by_run.as_ref())
-            .maybe_text(row.session.as_ref())
-            .maybe_text(row.interaction.as_ref());
-        let fields = fields
-            .maybe_text(row.world.as_ref())
-            .maybe_text(row.slot.as_ref())
-            .maybe_number(row.valid_at);
-        self.add(
-            &fields
-                .maybe_number(row.invalid_at)
-                .maybe_number(row.ended_at)
-                .text(&row.trust)
-                .text(&row.evidence),
+        let change = EntryChange {
+            key: *key,
+            before: None,
+            after: row.clone(),
+        };
+        let columns = entry::COLUMNS.iter();
+        let columns = columns.filter(|column| column.name != "replaced_by");
+        let fields = columns.fold(
+            RowHasher::of("entry").numbers(&[key.scope]),
+            |fields, column| match (column.value)(&change) {
+                Value::Number(number) => fields.maybe_number(number),
+                Value::Text(text) => fields.maybe_bytes(text.as_deref().map(str::as_bytes)),
+                Value::Bytes(bytes) => fields.maybe_bytes(bytes.as_deref()),
+            },
         );
+        self.add(&fields);
     }
 
     pub fn event(&mut self, row: &EventRow) {

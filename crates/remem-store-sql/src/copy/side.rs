@@ -3,7 +3,7 @@
 
 use super::error::CopyError;
 use super::rows::{
-    ActionRow, ClockRow, EntryRow, EventRow, IdempotencyRow, LinkRow, RecordRow, ReplacedRow,
+    ActionRow, ClockRow, CopiedEntry, EventRow, IdempotencyRow, LinkRow, RecordRow, ReplacedRow,
     RuleRow, ScopeRow, SlotRow, SubjectRow,
 };
 use async_trait::async_trait;
@@ -28,7 +28,7 @@ pub(crate) trait TenantReader: Send + Sync {
     async fn events(&self, after: i64) -> Result<Vec<EventRow>, StoreError>;
     async fn scopes(&self, after: i64) -> Result<Vec<ScopeRow>, StoreError>;
     /// The page of entries after this memory and row.
-    async fn entries(&self, after: (i64, i64)) -> Result<Vec<EntryRow>, StoreError>;
+    async fn entries(&self, after: (i64, i64)) -> Result<Vec<CopiedEntry>, StoreError>;
     /// The page of idempotency records after this operation and key.
     async fn idempotency_rows(
         &self,
@@ -71,7 +71,11 @@ pub(crate) trait CopySide: Send + Sync {
     /// Stores entries with the rows derived from them (tags, search index, counters). An existing
     /// entry that was removed at the source since is updated or erased. A new or updated entry has
     /// no slot yet.
-    async fn put_entries(&self, tenant: &TenantId, page: Vec<EntryRow>) -> Result<(), StoreError>;
+    async fn put_entries(
+        &self,
+        tenant: &TenantId,
+        page: Vec<CopiedEntry>,
+    ) -> Result<(), StoreError>;
     async fn put_idempotency_rows(
         &self,
         tenant: &TenantId,

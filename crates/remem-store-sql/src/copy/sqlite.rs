@@ -3,13 +3,15 @@
 
 use super::error::{CopyEnd, CopyError};
 use super::rows::{
-    self, ActionRow, ClockRow, EntryRow, EventRow, IdempotencyRow, LinkRow, PAGE_BYTES, PAGE_ROWS,
-    RecordRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow,
+    self, ActionRow, ClockRow, CopiedEntry, EventRow, IdempotencyRow, LinkRow, PAGE_BYTES,
+    PAGE_ROWS, RecordRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow, entry_bytes,
 };
 use super::side::{CopySide, HostSecret, TenantReader};
-use super::sqlite_entry::put_entry;
+use super::sqlite_entry::put_entries;
 use super::{sqlite_lineage as lineage, sqlite_workshop as workshop};
 use crate::private;
+use crate::rows::entry;
+use crate::sqlite::load::entry_rows_while;
 use crate::sqlite::{Location, SqliteDirectory, SqliteStore, run_blocking, store_error};
 use async_trait::async_trait;
 use remem_core::TenantId;
@@ -159,24 +161,26 @@ impl TenantReader for SqliteReader {
 
     /// In the order of the file: `NOT INDEXED` keeps SQLite from sorting all of the tenant's rows
     /// for each page.
-    async fn entries(&self, after: (i64, i64)) -> Result<Vec<EntryRow>, StoreError> {
+    async fn entries(&self, after: (i64, i64)) -> Result<Vec<CopiedEntry>, StoreError> {
         let sql = format!(
-            "SELECT {} FROM entry NOT INDEXED WHERE tenant_id = ?1 AND row_id > ?2 ORDER BY row_id LIMIT ?3",
-            rows::ENTRY
+            "SELECT {} FROM entry e NOT INDEXED WHERE e.tenant_id = ?1 AND e.row_id > ?2 ORDER BY e.row_id LIMIT ?3",
+            entry::select_list("e", "true")
         );
-        self.read(move |db, tenant| {
-            let mut query = db.prepare_cached(&sql)?;
-            let mut page = Vec::new();
+        let (Some(db), tenant) = (self.db.clone(), self.tenant.clone()) else {
+            return Ok(Vec::new());
+        };
+        run_blocking(move || {
+            let db = db.lock().unwrap_or_else(PoisonError::into_inner);
             let mut bytes = 0;
-            for row in query.query_map(params![tenant, after.1, PAGE_ROWS], read_entry)? {
-                let row = row?;
-                bytes += row.bytes();
-                page.push(row);
-                if bytes >= PAGE_BYTES {
-                    break;
-                }
-            }
-            Ok(page)
+            entry_rows_while(
+                &db,
+                &sql,
+                params![tenant.as_str(), after.1, PAGE_ROWS],
+                |row| {
+                    bytes += entry_bytes(row);
+                    bytes < PAGE_BYTES
+                },
+            )
         })
         .await
     }
@@ -285,41 +289,6 @@ fn read_scope(row: &Row<'_>) -> rusqlite::Result<ScopeRow> {
     })
 }
 
-fn read_entry(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
-    Ok(EntryRow {
-        scope_id: row.get(0)?,
-        row_id: row.get(1)?,
-        id: row.get(2)?,
-        tier: row.get(3)?,
-        typology: row.get(4)?,
-        content: row.get(5)?,
-        tags: row.get(6)?,
-        metadata: row.get(7)?,
-        created_at: row.get(8)?,
-        expires_at: row.get(9)?,
-        written_by: row.get(10)?,
-        written_by_run: row.get(11)?,
-        scan: row.get(12)?,
-        content_hash: row.get(13)?,
-        rev_from: row.get(14)?,
-        rev_to: row.get(15)?,
-        removed_reason: row.get(16)?,
-        erased_at: row.get(17)?,
-        owner: row.get(18)?,
-        removed_by_run: row.get(19)?,
-        support: row.get(20)?,
-        session: row.get(21)?,
-        interaction: row.get(22)?,
-        world: row.get(23)?,
-        slot: row.get(24)?,
-        valid_at: row.get(25)?,
-        invalid_at: row.get(26)?,
-        ended_at: row.get(27)?,
-        trust: row.get(28)?,
-        evidence: row.get(29)?,
-    })
-}
-
 fn read_idempotency_row(row: &Row<'_>) -> rusqlite::Result<IdempotencyRow> {
     Ok(IdempotencyRow {
         operation: row.get(0)?,
@@ -418,14 +387,14 @@ impl CopySide for FolderSide {
             .await
     }
 
-    async fn put_entries(&self, tenant: &TenantId, page: Vec<EntryRow>) -> Result<(), StoreError> {
+    async fn put_entries(
+        &self,
+        tenant: &TenantId,
+        page: Vec<CopiedEntry>,
+    ) -> Result<(), StoreError> {
         let name = tenant.clone();
         self.store
-            .transact(tenant, move |db| {
-                page.iter()
-                    .try_for_each(|row| put_entry(db, name.as_str(), row))
-                    .map_err(store_error)
-            })
+            .transact(tenant, move |db| put_entries(db, &name, page))
             .await
     }
 

@@ -234,7 +234,7 @@ impl TenantCopy<'_, '_> {
     async fn copy_entries(&mut self) -> Result<(), CopyError> {
         let mut page = self.snapshot.entries((0, 0)).await?;
         while let Some(last) = page.last() {
-            let after = (last.scope_id, last.row_id);
+            let after = (last.0.scope, last.0.row);
             page.iter().for_each(|row| self.digest.entry(row));
             self.progress.entries.0 += page.len() as u64;
             let tenant = &self.progress.tenant;
@@ -419,7 +419,7 @@ impl TenantCopy<'_, '_> {
             after_scope = scopes.last().map_or(after_scope, |row| row.scope_id);
             after_entry = entries
                 .last()
-                .map_or(after_entry, |row| (row.scope_id, row.row_id));
+                .map_or(after_entry, |(key, _)| (key.scope, key.row));
             after_repeat = repeats
                 .into_iter()
                 .next_back()

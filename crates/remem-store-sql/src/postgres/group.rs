@@ -5,17 +5,17 @@
 //! name, then write everything and commit. Nodes take turns at the clock's row lock, which is held
 //! until the commit: revisions become visible in their order.
 
-use super::apply::apply;
-use super::columns::{
-    EntryColumns, RecordColumns, RewriteColumns, ScopeColumns, SnapshotColumns, StateColumns,
-};
 use super::error::{ConstraintError, concerns_one_batch, constraint_error};
 use super::gate::{Gate, TripError};
 use super::load::load;
-use super::save::{ClockColumns, GroupColumns, GroupWrites, statements};
+use super::save::Saving;
 use super::shared::NodeState;
-use crate::queue::{LeaderGuard, PendingCommit, Queue, WriterJob, await_reply, send_reply};
-use remem_core::{Actor, Batch, Rejection, Revision, TenantId};
+use crate::queue::{
+    LeaderGuard, PendingCommit, Queue, WriterJob, await_reply, send_reply, split_by_actor,
+};
+use crate::stored::refused_error;
+use remem_core::ledger::apply;
+use remem_core::{Batch, Rejection, Revision, TenantId};
 use remem_store::{CommitResult, StoreError, deadline};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -57,7 +57,8 @@ async fn run_leader(shared: &NodeState, tenant: &TenantId, commits: &Commits) {
         finished: false,
     };
     while let Some(step) = commits.next() {
-        for part in split_by_actor(refuse_late(step.group)) {
+        let group = refuse_late(step.group);
+        for (_, part) in split_by_actor(group, |waiting| &waiting.batch) {
             metrics::histogram!("remem_commit_group_batches").record(part.len() as f64);
             match latest_deadline(&part) {
                 Some(latest) => {
@@ -88,27 +89,6 @@ fn refuse_late(group: Vec<PendingCommit>) -> Vec<PendingCommit> {
 fn latest_deadline(group: &[PendingCommit]) -> Option<Instant> {
     let deadlines: Option<Vec<Instant>> = group.iter().map(|waiting| waiting.deadline).collect();
     deadlines?.into_iter().max()
-}
-
-/// Splits a group into parts with one actor each, since a transaction has one identity. A batch
-/// that touches no memory of a single user goes with any part; the others, in their order, with
-/// parts of their own actor.
-fn split_by_actor(group: Vec<PendingCommit>) -> Vec<Vec<PendingCommit>> {
-    let mut parts: Vec<(Option<Actor>, Vec<PendingCommit>)> = Vec::new();
-    for waiting in group {
-        let actor = waiting
-            .batch
-            .touches_user_memory()
-            .then(|| waiting.batch.actor());
-        match parts.last_mut() {
-            Some((known, part)) if actor.is_none() || known.is_none() || *known == actor => {
-                *known = known.take().or(actor);
-                part.push(waiting);
-            }
-            _ => parts.push((actor, vec![waiting])),
-        }
-    }
-    parts.into_iter().map(|(_, part)| part).collect()
 }
 
 /// Commits a group and answers its callers. If one batch made it fail, each batch is committed by
@@ -177,43 +157,18 @@ async fn commit_together(
     tenant: &TenantId,
     group: &[&Batch],
 ) -> Result<AppliedGroup, GroupError> {
-    let (transaction, mut state) = load(gate, tenant, group).await.map_err(GroupError::Store)?;
-    state.vectors = gate.vectors;
-    let before = state.clock.clone();
-    let mut writes = GroupWrites::default();
+    let (transaction, mut working) = load(gate, tenant, group).await.map_err(GroupError::Store)?;
     let results: Vec<_> = group
         .iter()
-        .map(|batch| apply(batch, &mut state, &mut writes))
+        .map(|batch| apply(batch, &mut working).map_err(refused_error))
         .collect();
-    writes.lineage().build_columns();
-    writes.vectors.build_columns();
-    writes.record_changes.build_columns();
-    writes.workshop.build_columns();
-    writes.workshop.is_single_batch = group.len() == 1;
-    let new_scopes = ScopeColumns::of(&state, true);
-    let old_scopes = ScopeColumns::of(&state, false);
-    let entries = EntryColumns::of(&writes.entries);
-    let clock = ClockColumns::of(&state.clock);
+    let revision = working.clock.revision;
+    let at = working.clock.at;
+    let saving = Saving::of(working.into_effects(), group.len() == 1);
     let name = tenant.as_str();
-    let records = RecordColumns::of(&writes, false);
-    let snapshots = SnapshotColumns::of(&writes);
-    let rewrites = RewriteColumns::of(&writes);
-    let states = StateColumns::of(&writes);
-    let saving = GroupColumns {
-        tenant: &name,
-        new_scopes: &new_scopes,
-        old_scopes: &old_scopes,
-        entries: &entries,
-        records: &records,
-        reviews: &RecordColumns::of(&writes, true),
-        snapshots: &snapshots,
-        rewrites: &rewrites,
-        states: &states,
-        clock: (state.clock != before).then_some(&clock),
-    };
-    let calls = statements(&saving, &writes);
+    let arrays = saving.arrays();
     transaction
-        .commit(calls)
+        .commit(saving.calls(&name, &arrays))
         .await
         .map_err(|error| match error {
             TripError::Database(error) if concerns_one_batch(&error) => {
@@ -221,9 +176,9 @@ async fn commit_together(
             }
             other => GroupError::Store(other.into_store()),
         })?;
-    let due = writes.next_expiry <= state.clock.at.0.saturating_add(SOON_MS);
+    let due = saving.next_expiry <= at.0.saturating_add(SOON_MS);
     Ok(AppliedGroup {
-        revision: state.clock.revision,
+        revision,
         due,
         results,
     })

@@ -4,21 +4,20 @@
 //! This file owns the connections and tasks of a node; statements are in `read`, `search`, `load`,
 //! `save`, `maintain`, `verify`, and only `gate` uses a connection of a pool.
 
-mod apply;
+mod arrays;
 mod caller_texts;
-mod columns;
 mod connect;
 mod connections;
 pub(crate) mod copy;
 mod directory;
-mod entry;
 mod error;
 pub(crate) mod gate;
 mod group;
 mod guard;
 mod health;
+pub(crate) mod index;
 mod lineage;
-mod load;
+pub(crate) mod load;
 mod maintain;
 mod monitor;
 mod near;
@@ -26,11 +25,10 @@ mod read;
 mod record;
 mod row_hash;
 pub(crate) mod rows;
-mod save;
+pub(crate) mod save;
 mod schema;
 mod search;
 mod shared;
-mod tie;
 mod vector;
 mod verify;
 mod waiters;

@@ -1,711 +1,495 @@
-//! The changes of a group, collected column by column, and written with one statement for each
-//! table in the round trip that commits.
+//! Saves the effects of a group: one statement for each table and kind of change, all in the round
+//! trip that commits. Finds rows by their keys alone and decides nothing.
 
-use super::apply::id_head;
-use super::columns::{
-    EntryColumns, RecordColumns, RewriteColumns, ScopeColumns, SnapshotColumns, StateColumns,
-};
+use super::arrays::ArrayCall;
 use super::gate::{SqlCall, sql_call};
-use super::load::{LoadedEntry, StoredResult, TenantClock};
-use super::tie::{RecordChanges, RowKey};
-use super::{lineage, vector, workshop};
-use crate::terms::WordCounts;
-use remem_core::{Admitted, RecordBody, RecordKind, RecordLinks, Subject, Timestamp};
+use super::index::IndexWrites;
+use super::near::to_pgvector_text;
+use crate::rows::columns::{Column, Value, bytes};
+use crate::rows::memory::{
+    HeldSnapshot, LINEAGE, LineageRow, ROW, SCOPE, SCOPE_COUNTERS, SCOPE_KEY, SIGNATURE, SNAPSHOT,
+    SUBJECT, ScopeRow, SignatureRow, SubjectRow,
+};
+use crate::rows::record::{self, NamedRecord};
+use crate::rows::statement::{Dialect, OnConflict, Statement};
+use crate::rows::workshop::{
+    LINK_KEY, LINK_MADE, LINK_RENAMED, NamedLink, NamedRule, RULE, RULE_KEY,
+};
+use crate::rows::{entry, log};
+use crate::stored::content_hash;
+use remem_core::ledger::{
+    Effects, EntryChange, NewEvent, RecordKey, RecordRow, RowChange, RowKey, TenantClock,
+};
+use std::borrow::Cow;
 use std::collections::HashMap;
-use tokio_postgres::types::ToSql;
+use std::sync::LazyLock;
 
-/// A row to insert into `entry`.
-pub(super) struct NewEntry<'a> {
-    pub scope_id: i64,
-    pub row_id: i64,
-    pub id: &'a str,
-    pub id_hash: [u8; 16],
-    pub admitted: &'a Admitted,
-    pub tags: String,
-    pub created_at: i64,
-    pub written_by: Option<&'a str>,
-    pub written_by_run: Option<&'a str>,
-    pub revision: i64,
+/// The statements that are made from the lists of columns.
+struct Statements {
+    new_scopes: Statement<ScopeRow>,
+    new_entries: Statement<EntryChange>,
+    texts: Statement<EntryChange>,
+    states: Statement<EntryChange>,
+    erasures: Statement<EntryChange>,
+    lineage: Statement<LineageRow>,
+    subjects: Statement<SubjectRow>,
+    forgotten: Statement<RowKey>,
+    signatures: Statement<SignatureRow>,
+    signatures_deleted: Statement<RowKey>,
+    vectors_deleted: Statement<RowKey>,
+    links: Statement<NamedLink>,
+    links_renamed: Statement<NamedLink>,
+    rules: Statement<NamedRule>,
+    rules_deleted: Statement<NamedRule>,
+    snapshots: Statement<HeldSnapshot>,
+    snapshots_deleted: Statement<HeldSnapshot>,
+    events: Statement<NewEvent>,
+    results: Statement<log::NamedResult>,
+    records: Statement<NamedRecord>,
+    records_followed: Statement<NamedRecord>,
+    records_deleted: Statement<NamedRecord>,
+    reviews: Statement<NamedRecord>,
+    reviews_deleted: Statement<NamedRecord>,
 }
 
-/// Everything that a group changes.
-pub(super) struct GroupWrites<'a> {
-    pub entries: Vec<NewEntry<'a>>,
-    tags: TagColumns,
-    removed_tags: TagColumns,
-    postings: PostingColumns,
-    removed_postings: PostingColumns,
-    /// The index rows to delete before new ones are inserted: those of entries that get another
-    /// text.
-    old_tags: TagColumns,
-    old_postings: PostingColumns,
-    /// New texts of entries, by memory and row.
-    pub rewrites: HashMap<(i64, i64), NewText>,
-    /// The state of each changed entry after the whole group, by memory and row. An entry may be
-    /// removed, come back and be removed again.
-    pub states: HashMap<(i64, i64), EntryStateRow>,
-    erasures: ErasureColumns,
-    /// Sources, subjects and signatures of entries.
-    lineage: lineage::LineageWrites,
-    /// Snapshots to close, and those to open afterwards: a run may do both, in this order.
-    pub closed_snapshots: Vec<String>,
-    pub opened_snapshots: HashMap<String, (i64, i64)>,
-    events: EventColumns,
-    stored_results: StoredResultColumns,
-    /// The last state of each record that the group names, or `None` if it is deleted.
-    pub records: HashMap<(RecordKind, &'a str), Option<NewRecord>>,
-    /// Changes of records that follow from changes of their source entries.
-    pub record_changes: RecordChanges,
-    /// Actions that rest on entries, and rules.
-    pub workshop: workshop::WorkshopWrites,
-    /// Vectors to store, and rows whose vectors are deleted.
-    pub vectors: vector::VectorWrites,
-    /// The earliest expiry of a new entry.
-    pub next_expiry: i64,
-}
-
-pub(super) struct NewRecord {
-    pub version: i64,
-    pub at: i64,
-    pub body: String,
-    pub due: Option<i64>,
-    pub topic: Option<String>,
-    /// The entry that it was made from.
-    pub source: Option<RowKey>,
-}
-
-impl NewRecord {
-    pub fn of(
-        version: u64,
-        at: Timestamp,
-        body: &RecordBody,
-        ties: &RecordLinks,
-        source: Option<RowKey>,
-    ) -> NewRecord {
-        let body = serde_json::to_string(body.map()).unwrap_or_default();
-        let due = ties.due.map(|at| at.0);
-        let topic = ties.topic.clone();
-        NewRecord {
-            version: version.cast_signed(),
-            at: at.0,
-            body,
-            due,
-            topic,
-            source,
-        }
+static STATEMENTS: LazyLock<Statements> = LazyLock::new(|| {
+    use OnConflict::{Fail, Ignore, Replace};
+    let id_hash: Column<EntryChange> = bytes("id_hash", |c| {
+        let hash = content_hash(c.after.id.as_str().as_bytes());
+        Value::Bytes(Some(Cow::Owned(hash.to_vec())))
+    });
+    let entry_columns = [&entry::KEY[..], &[id_hash], &entry::COLUMNS].concat();
+    let record_columns = [&record::KEY[..], &record::WRITTEN, &record::TIES].concat();
+    let followed = [&record::FOLLOWING[..], &record::TIES].concat();
+    let pg = Dialect::Postgres;
+    Statements {
+        new_scopes: pg.insert(
+            "scope",
+            &[&SCOPE_KEY[..], &SCOPE, &SCOPE_COUNTERS].concat(),
+            &["scope_id"],
+            Fail,
+        ),
+        new_entries: pg.insert("entry", &entry_columns, &["scope_id", "row_id"], Fail),
+        texts: pg.update("entry", &entry::KEY, &entry::text_columns(), &[]),
+        states: pg.update("entry", &entry::KEY, &entry::state_columns(), &[]),
+        erasures: pg.update("entry", &entry::KEY, &entry::erasure_columns(), &[]),
+        lineage: pg.insert("lineage", &LINEAGE, &[], Ignore),
+        subjects: pg.insert("entry_subject", &SUBJECT, &[], Fail),
+        forgotten: pg.delete("entry_subject", &ROW),
+        signatures: pg.insert("signature", &SIGNATURE, &["scope_id", "row_id"], Replace),
+        signatures_deleted: pg.delete("signature", &ROW),
+        vectors_deleted: pg.delete("vector", &ROW),
+        links: pg.insert(
+            "action_link",
+            &[&LINK_KEY[..], &LINK_MADE].concat(),
+            &[],
+            Ignore,
+        ),
+        links_renamed: pg.update("action_link", &LINK_KEY, &[], &LINK_RENAMED),
+        rules: pg.insert(
+            "rule",
+            &[&RULE_KEY[..], &RULE].concat(),
+            &["world", "id"],
+            Replace,
+        ),
+        rules_deleted: pg.delete("rule", &RULE_KEY),
+        snapshots: pg.insert("snapshot", &SNAPSHOT, &[], Fail),
+        snapshots_deleted: pg.delete("snapshot", &SNAPSHOT[..1]),
+        events: pg.insert("event", &log::EVENT, &[], Fail),
+        results: pg.insert("idempotency", &log::RESULT, &[], Fail),
+        records: pg.insert("record", &record_columns, &["kind", "key"], Replace),
+        records_followed: pg.update("record", &record::KEY, &followed, &[]),
+        records_deleted: pg.delete("record", &record::KEY),
+        reviews: pg.insert(
+            "review",
+            &[&record::KEY[..], &record::WRITTEN].concat(),
+            &[],
+            Fail,
+        ),
+        reviews_deleted: pg.delete("review", &record::KEY),
     }
-}
+});
 
-#[derive(Default)]
-struct TagColumns {
-    scope: Vec<i64>,
-    tag: Vec<String>,
-    created_at: Vec<i64>,
-    id_head: Vec<String>,
-    row: Vec<i64>,
-}
-
-#[derive(Default)]
-struct PostingColumns {
-    scope: Vec<i64>,
-    word: Vec<i64>,
-    row: Vec<i64>,
-    times: Vec<i16>,
-    words: Vec<i32>,
-}
-
-/// The columns of an entry that change without its text: visibility, reason of removal, support,
-/// validity.
-pub(super) struct EntryStateRow {
-    pub rev_from: i64,
-    pub rev_to: Option<i64>,
-    pub reason: Option<String>,
-    pub run: Option<String>,
-    pub by: Option<i64>,
-    pub support: i64,
-    pub valid_at: Option<i64>,
-    pub invalid_at: Option<i64>,
-    pub ended_at: Option<i64>,
-    pub evidence: String,
-}
-
-#[derive(Default)]
-struct ErasureColumns {
-    scope: Vec<i64>,
-    row: Vec<i64>,
-    at: Vec<i64>,
-}
-
-/// The text of a row after the group.
-pub(super) struct NewText {
-    pub scan: i64,
-    pub content: String,
-    pub tags: String,
-    pub metadata: Option<String>,
-    pub world: Option<String>,
-    pub slot: Option<String>,
-    pub interaction: Option<String>,
-}
-
-#[derive(Default)]
-struct EventColumns {
-    seq: Vec<i64>,
-    revision: Vec<i64>,
-    at: Vec<i64>,
-    run: Vec<Option<String>>,
-    run_seq: Vec<Option<i64>>,
-    recorded_at: Vec<Option<i64>>,
-    kind: Vec<&'static str>,
-    payload: Vec<String>,
-    hash: Vec<Vec<u8>>,
-}
-
-#[derive(Default)]
-struct StoredResultColumns {
-    operation: Vec<String>,
-    key: Vec<Vec<u8>>,
-    body: Vec<Vec<u8>>,
-    at: Vec<i64>,
-    revision: Vec<i64>,
-    outcomes: Vec<String>,
-}
-
-impl Default for GroupWrites<'_> {
-    fn default() -> Self {
-        GroupWrites {
-            entries: Vec::new(),
-            tags: TagColumns::default(),
-            removed_tags: TagColumns::default(),
-            postings: PostingColumns::default(),
-            removed_postings: PostingColumns::default(),
-            old_tags: TagColumns::default(),
-            old_postings: PostingColumns::default(),
-            rewrites: HashMap::new(),
-            states: HashMap::new(),
-            erasures: ErasureColumns::default(),
-            lineage: lineage::LineageWrites::default(),
-            closed_snapshots: Vec::new(),
-            opened_snapshots: HashMap::new(),
-            events: EventColumns::default(),
-            stored_results: StoredResultColumns::default(),
-            records: HashMap::new(),
-            record_changes: RecordChanges::default(),
-            workshop: workshop::WorkshopWrites::default(),
-            vectors: vector::VectorWrites::default(),
-            next_expiry: i64::MAX,
-        }
-    }
-}
-
-/// The position of an event in the log of its run.
-pub(super) struct EventRun {
-    pub id: String,
-    pub seq: u64,
-    pub recorded_at: Option<i64>,
-}
-
-/// Removes the elements whose flag is false.
-fn retain_flagged<T>(column: &mut Vec<T>, flags: &[bool]) {
-    let mut flags = flags.iter();
-    column.retain(|_| flags.next().copied().unwrap_or(true));
-}
-
-impl TagColumns {
-    fn remove_row(&mut self, scope: i64, row: i64) {
-        let flags: Vec<bool> = self
-            .scope
-            .iter()
-            .zip(&self.row)
-            .map(|at| at != (&scope, &row))
-            .collect();
-        retain_flagged(&mut self.scope, &flags);
-        retain_flagged(&mut self.tag, &flags);
-        retain_flagged(&mut self.created_at, &flags);
-        retain_flagged(&mut self.id_head, &flags);
-        retain_flagged(&mut self.row, &flags);
-    }
-
-    fn add(&mut self, scope: i64, row: i64, tag: &str, created_at: i64, id: &str) {
-        self.scope.push(scope);
-        self.tag.push(tag.to_owned());
-        self.created_at.push(created_at);
-        self.id_head.push(id_head(id).to_owned());
-        self.row.push(row);
-    }
-}
-
-impl PostingColumns {
-    fn remove_row(&mut self, scope: i64, row: i64) {
-        let flags: Vec<bool> = self
-            .scope
-            .iter()
-            .zip(&self.row)
-            .map(|at| at != (&scope, &row))
-            .collect();
-        retain_flagged(&mut self.scope, &flags);
-        retain_flagged(&mut self.word, &flags);
-        retain_flagged(&mut self.row, &flags);
-        retain_flagged(&mut self.times, &flags);
-        retain_flagged(&mut self.words, &flags);
-    }
-
-    fn add(&mut self, scope: i64, row: i64, words: &WordCounts) {
-        for (word, times) in &words.counts {
-            self.scope.push(scope);
-            self.word.push(*word);
-            self.row.push(row);
-            self.times.push(*times);
-            self.words.push(words.total);
-        }
-    }
-}
-
-impl<'a> GroupWrites<'a> {
-    pub fn record(&mut self, kind: RecordKind, key: &'a str, record: NewRecord) {
-        self.records.insert((kind, key), Some(record));
-    }
-
-    pub fn delete_record(&mut self, kind: RecordKind, key: &'a str) {
-        self.records.insert((kind, key), None);
-    }
-}
-
-impl GroupWrites<'_> {
-    pub fn tags(&mut self, scope: i64, row: i64, tags: &[&str], created_at: i64, id: &str) {
-        tags.iter()
-            .for_each(|tag| self.tags.add(scope, row, tag, created_at, id));
-    }
-
-    pub fn delete_tags(
-        &mut self,
-        scope: i64,
-        row: i64,
-        tags: &[String],
-        created_at: i64,
-        id: &str,
-    ) {
-        tags.iter()
-            .for_each(|tag| self.removed_tags.add(scope, row, tag, created_at, id));
-    }
-
-    pub fn postings(&mut self, scope: i64, row: i64, words: &WordCounts) {
-        self.postings.add(scope, row, words);
-    }
-
-    pub fn delete_postings(&mut self, scope: i64, row: i64, words: &WordCounts) {
-        self.removed_postings.add(scope, row, words);
-    }
-
-    /// Notes the current state of an entry; the last call for an entry counts.
-    pub fn state(&mut self, entry: &LoadedEntry) {
-        let state = EntryStateRow {
-            rev_from: entry.rev_from,
-            rev_to: entry.rev_to,
-            reason: entry.reason.clone(),
-            run: entry.removed_by_run.clone(),
-            by: entry.replaced_by,
-            support: entry.support,
-            valid_at: entry.valid_at,
-            invalid_at: entry.invalid_at,
-            ended_at: entry.ended_at,
-            evidence: entry.evidence.clone(),
-        };
-        self.states.insert((entry.scope_id, entry.row_id), state);
-    }
-
-    pub fn link(&mut self, row: (i64, i64), source: (i64, i64)) {
-        self.lineage.link(row, source);
-    }
-
-    pub fn subject(&mut self, scope: i64, row: i64, subject: &Subject) {
-        self.lineage.subject(scope, row, subject);
-    }
-
-    pub fn delete_signature(&mut self, scope: i64, row: i64) {
-        self.lineage.delete_signature(scope, row);
-    }
-
-    pub fn lineage(&mut self) -> &mut lineage::LineageWrites {
-        &mut self.lineage
-    }
-
-    pub fn erase(&mut self, scope: i64, row: i64, at: i64) {
-        self.erasures.scope.push(scope);
-        self.erasures.row.push(row);
-        self.erasures.at.push(at);
-    }
-
-    /// Removes a row from the indexes before it is indexed again, whether it is stored already or
-    /// only collected in this group.
-    pub fn reindex(
-        &mut self,
-        scope: i64,
-        row: i64,
-        words: &WordCounts,
-        tags: &[String],
-        created_at: i64,
-        id: &str,
-    ) {
-        self.postings.remove_row(scope, row);
-        self.tags.remove_row(scope, row);
-        self.old_postings.add(scope, row, words);
-        tags.iter()
-            .for_each(|tag| self.old_tags.add(scope, row, tag, created_at, id));
-    }
-
-    pub fn event(
-        &mut self,
-        clock: &TenantClock,
-        run: Option<EventRun>,
-        kind: &'static str,
-        payload: String,
-    ) {
-        self.events.seq.push(clock.seq.0.cast_signed());
-        self.events.revision.push(clock.revision.0.cast_signed());
-        self.events.at.push(clock.at.0);
-        self.events
-            .run_seq
-            .push(run.as_ref().map(|run| run.seq.cast_signed()));
-        self.events
-            .recorded_at
-            .push(run.as_ref().and_then(|run| run.recorded_at));
-        self.events.run.push(run.map(|run| run.id));
-        self.events.kind.push(kind);
-        self.events.payload.push(payload);
-        self.events.hash.push(clock.chain.to_vec());
-    }
-
-    pub fn stored_result(&mut self, operation: &str, key: &[u8; 32], repeat: &StoredResult) {
-        self.stored_results.operation.push(operation.to_owned());
-        self.stored_results.key.push(key.to_vec());
-        self.stored_results.body.push(repeat.body.to_vec());
-        self.stored_results.at.push(repeat.at.0);
-        self.stored_results
-            .revision
-            .push(repeat.revision.0.cast_signed());
-        self.stored_results.outcomes.push(repeat.outcomes.clone());
-    }
-}
-
-const NEW_SCOPES: &str = "INSERT INTO remem.scope (tenant_id, scope_id, memory_ref, documents, words, next_row, owner)
-     SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[])";
-const COUNT_SCOPES: &str = "UPDATE remem.scope s SET documents = n.documents, words = n.words, next_row = n.next_row
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS n (scope_id, documents, words, next_row)
+/// The vectors carry a second form that pgvector compares.
+const NEW_VECTORS: &str = "INSERT INTO remem.vector (tenant_id, scope_id, row_id, model, tier, typology, dimensions, bytes, direction)
+     SELECT $1, n.scope_id, n.row_id, n.model, n.tier, n.typology, length(n.bytes), n.bytes, n.direction::public.halfvec
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bytea[], $8::text[])
+       AS n (scope_id, row_id, model, tier, typology, bytes, direction) ON CONFLICT DO NOTHING";
+const COUNT_SCOPES: &str = "UPDATE remem.scope s SET next_row = greatest(s.next_row, n.next_row), documents = s.documents + n.documents, words = s.words + n.words
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS n (scope_id, next_row, documents, words)
      WHERE s.tenant_id = $1 AND s.scope_id = n.scope_id";
-const NEW_TAGS: &str =
-    "INSERT INTO remem.entry_tag (tenant_id, scope_id, tag, created_at, id_head, row_id)
-     SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[])";
-const OLD_TAGS: &str = "DELETE FROM remem.entry_tag g
-     USING unnest($2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[]) AS o (scope_id, tag, created_at, id_head, row_id)
-     WHERE g.tenant_id = $1 AND g.scope_id = o.scope_id AND g.tag = o.tag AND g.created_at = o.created_at AND g.id_head = o.id_head
-       AND g.row_id = o.row_id";
-const NEW_POSTINGS: &str = "INSERT INTO remem.posting (tenant_id, scope_id, word, row_id, times, words)
-     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::smallint[], $6::integer[])";
-const OLD_POSTINGS: &str =
-    "DELETE FROM remem.posting p USING unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, word, row_id)
-     WHERE p.tenant_id = $1 AND p.scope_id = o.scope_id AND p.word = o.word AND p.row_id = o.row_id";
-const REWRITE: &str =
-    "UPDATE remem.entry e SET scan = o.scan, content = o.content, tags = o.tags, metadata = o.metadata, content_hash = o.hash,
-       world = o.world, slot = o.slot, interaction = coalesce(o.interaction, e.interaction)
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::text[], $7::text[], $8::bytea[], $9::text[], $10::text[],
-       $11::text[]) AS o (scope_id, row_id, scan, content, tags, metadata, hash, world, slot, interaction)
-     WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
-const STATE: &str = "UPDATE remem.entry e SET rev_from = o.rev_from, rev_to = o.rev_to, removed_reason = o.reason, removed_by_run = o.run,
-       replaced_by = o.by, support = o.support, valid_at = o.valid_at, invalid_at = o.invalid_at, ended_at = o.ended_at, evidence = o.evidence
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[],
-       $11::bigint[], $12::bigint[], $13::text[])
-       AS o (scope_id, row_id, rev_from, rev_to, reason, run, by, support, valid_at, invalid_at, ended_at, evidence)
-     WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
-const ERASE: &str = "UPDATE remem.entry e SET content = ''::bytea, tags = '[]', metadata = NULL, content_hash = NULL, erased_at = o.at
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, row_id, at)
-     WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
-const HOLD: &str = "INSERT INTO remem.snapshot (tenant_id, run_id, revision, at)
-     SELECT $1, * FROM unnest($2::text[], $3::bigint[], $4::bigint[]) ON CONFLICT DO NOTHING";
-const RELEASE: &str = "DELETE FROM remem.snapshot WHERE tenant_id = $1 AND run_id = ANY($2)";
-const NEW_EVENTS: &str = "INSERT INTO remem.event (tenant_id, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash)
-     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::text[],
-       $10::bytea[])";
-const NEW_REPEATS: &str = "INSERT INTO remem.idempotency (tenant_id, operation, key, body, at, revision, outcomes)
-     SELECT $1, * FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[])";
-const RECORDS: &str = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row)
-     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::text[], $9::bigint[],
-       $10::bigint[])
-     ON CONFLICT (tenant_id, kind, key) DO UPDATE SET version = excluded.version, at = excluded.at, body = excluded.body,
-       due = excluded.due, topic = excluded.topic, source_scope = excluded.source_scope, source_row = excluded.source_row";
-const REVIEWS: &str = "INSERT INTO remem.review (tenant_id, kind, key, version, at, body, due)
-     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[])";
-const OLD_REVIEWS: &str =
-    "DELETE FROM remem.review r USING unnest($2::text[], $3::text[]) AS o (kind, key)
-     WHERE r.tenant_id = $1 AND r.kind = o.kind AND r.key = o.key";
-const OLD_RECORDS: &str =
-    "DELETE FROM remem.record r USING unnest($2::text[], $3::text[]) AS o (kind, key)
-     WHERE r.tenant_id = $1 AND r.kind = o.kind AND r.key = o.key";
 const SAVE_CLOCK: &str = "UPDATE remem.tenant_clock SET revision = $2, seq = $3, at = $4, chain = $5, scopes = $6 WHERE tenant_id = $1";
-const SAVE_DUE: &str = "INSERT INTO remem.upkeep AS u (tenant_id, next_expiry) VALUES ($1, $2)
+const NEXT_EXPIRY: &str = "INSERT INTO remem.upkeep AS u (tenant_id, next_expiry) VALUES ($1, $2)
      ON CONFLICT (tenant_id) DO UPDATE SET next_expiry = excluded.next_expiry WHERE u.next_expiry > excluded.next_expiry";
+const NEXT_DUE: &str = "INSERT INTO remem.upkeep AS u (tenant_id, next_expiry, next_due)
+     SELECT $1, 9223372036854775807, least(
+       coalesce((SELECT min(due) FROM remem.record WHERE tenant_id = $1 AND due IS NOT NULL), 9223372036854775807),
+       coalesce((SELECT min(due) FROM remem.review WHERE tenant_id = $1 AND due IS NOT NULL), 9223372036854775807))
+     ON CONFLICT (tenant_id) DO UPDATE SET next_due = excluded.next_due WHERE u.next_due <> excluded.next_due";
+
+/// The rows of a group, sorted by what is done with them.
+pub(super) struct Saving {
+    effects: Effects,
+    index: IndexWrites,
+    new_scopes: Vec<ScopeRow>,
+    counted_scopes: [Vec<i64>; 4],
+    signatures: Vec<SignatureRow>,
+    signatures_deleted: Vec<RowKey>,
+    vectors: VectorColumns,
+    new_links: Vec<NamedLink>,
+    renamed_links: Vec<NamedLink>,
+    rules: Vec<NamedRule>,
+    deleted_rules: Vec<NamedRule>,
+    held: Vec<HeldSnapshot>,
+    released: Vec<HeldSnapshot>,
+    records: RecordRows,
+    reviews: RecordRows,
+    clock: Option<ClockColumns>,
+    /// The instant at which a pass has to look at the tenant's entries again.
+    pub next_expiry: i64,
+    /// Whether the group is one batch.
+    is_single_batch: bool,
+}
+
+#[derive(Default)]
+struct RecordRows {
+    written: Vec<NamedRecord>,
+    followed: Vec<NamedRecord>,
+    deleted: Vec<NamedRecord>,
+}
+
+#[derive(Default)]
+struct VectorColumns {
+    scope: Vec<i64>,
+    row: Vec<i64>,
+    model: Vec<i64>,
+    tier: Vec<&'static str>,
+    typology: Vec<&'static str>,
+    bytes: Vec<Vec<u8>>,
+    direction: Vec<String>,
+}
 
 /// The clock as statement parameters.
-pub(super) struct ClockColumns {
+struct ClockColumns {
     revision: i64,
     seq: i64,
     at: i64,
     chain: Vec<u8>,
-    scopes: i64,
+    memories: i64,
 }
 
 impl ClockColumns {
-    pub fn of(clock: &TenantClock) -> ClockColumns {
+    fn of(clock: &TenantClock) -> ClockColumns {
         ClockColumns {
             revision: clock.revision.0.cast_signed(),
             seq: clock.seq.0.cast_signed(),
             at: clock.at.0,
             chain: clock.chain.to_vec(),
-            scopes: clock.scopes,
+            memories: clock.memories,
         }
     }
 }
 
-/// The columns that are derived from the collected rows.
-pub(super) struct GroupColumns<'a> {
-    pub tenant: &'a &'a str,
-    pub new_scopes: &'a ScopeColumns,
-    pub old_scopes: &'a ScopeColumns,
-    pub entries: &'a EntryColumns<'a>,
-    pub records: &'a RecordColumns,
-    /// The records under review.
-    pub reviews: &'a RecordColumns,
-    pub snapshots: &'a SnapshotColumns,
-    pub rewrites: &'a RewriteColumns,
-    pub states: &'a StateColumns,
-    pub clock: Option<&'a ClockColumns>,
+impl Saving {
+    pub fn of(mut effects: Effects, is_single_batch: bool) -> Saving {
+        let index = IndexWrites::of(&effects.entries);
+        let (new_scopes, counted_scopes) = scopes(&mut effects, index.counts.clone());
+        let (signatures, signatures_deleted) = signatures(&mut effects);
+        let (new_links, renamed_links) = links(&mut effects);
+        let (rules, deleted_rules) = rules(&mut effects);
+        let (held, released) = snapshots(&mut effects);
+        let (reviews, records) = std::mem::take(&mut effects.records)
+            .into_iter()
+            .partition(|(key, _)| key.0.is_under_review());
+        let next_expiry = if effects.has_erasable_text {
+            0 // at once, by any node's clock
+        } else {
+            effects.next_expiry.map_or(i64::MAX, |at| at.0)
+        };
+        Saving {
+            vectors: VectorColumns::of(&effects),
+            clock: effects.clock.as_ref().map(ClockColumns::of),
+            records: RecordRows::of(records),
+            reviews: RecordRows::of(reviews),
+            effects,
+            index,
+            new_scopes,
+            counted_scopes,
+            signatures,
+            signatures_deleted,
+            new_links,
+            renamed_links,
+            rules,
+            deleted_rules,
+            held,
+            released,
+            next_expiry,
+            is_single_batch,
+        }
+    }
+
+    /// The rows of the tables, in an order in which each statement finds the rows that it refers
+    /// to.
+    pub fn arrays(&self) -> Arrays<'_> {
+        let s = &*STATEMENTS;
+        let changed =
+            |is: fn(&EntryChange) -> bool| self.effects.entries.iter().filter(move |c| is(c));
+        let rules_deleted = ArrayCall::of(&s.rules_deleted, &self.deleted_rules);
+        let (deleted_first, deleted_last) = if self.is_single_batch {
+            (rules_deleted, None)
+        } else {
+            (None, rules_deleted)
+        };
+        Arrays {
+            // Rules are written before the entries of the group, and deleted after them unless the
+            // group is one batch: no batch may restate a rule that an earlier batch made, or one
+            // that only a later batch deletes. A batch that is refused only because of this order
+            // is tried again alone.
+            before_entries: vec![
+                ArrayCall::of(&s.new_scopes, &self.new_scopes),
+                ArrayCall::of(&s.rules, &self.rules),
+                deleted_first,
+            ],
+            entries: vec![
+                ArrayCall::of(&s.new_entries, changed(EntryChange::is_new)),
+                ArrayCall::of(&s.texts, changed(EntryChange::rewrites)),
+                ArrayCall::of(&s.states, changed(EntryChange::changes_state)),
+                ArrayCall::of(&s.erasures, changed(EntryChange::erases)),
+            ],
+            after_entries: vec![
+                ArrayCall::of(&s.lineage, &self.effects.lineage),
+                ArrayCall::of(&s.subjects, &self.effects.subjects),
+                ArrayCall::of(&s.forgotten, &self.effects.forgotten),
+                ArrayCall::of(&s.signatures_deleted, &self.signatures_deleted),
+                ArrayCall::of(&s.signatures, &self.signatures),
+                ArrayCall::of(&s.links, &self.new_links),
+                ArrayCall::of(&s.links_renamed, &self.renamed_links),
+                deleted_last,
+                ArrayCall::of(&s.vectors_deleted, &self.effects.vectors_deleted),
+            ],
+            log: vec![
+                ArrayCall::of(&s.snapshots_deleted, &self.released),
+                ArrayCall::of(&s.snapshots, &self.held),
+                ArrayCall::of(&s.events, &self.effects.events),
+                ArrayCall::of(&s.results, &self.effects.results),
+                ArrayCall::of(&s.records, &self.records.written),
+                ArrayCall::of(&s.records_followed, &self.records.followed),
+                ArrayCall::of(&s.records_deleted, &self.records.deleted),
+                // Not ON CONFLICT DO UPDATE: that needs the right to read the row, which this
+                // role lacks.
+                ArrayCall::of(&s.reviews_deleted, &self.reviews.written),
+                ArrayCall::of(&s.reviews_deleted, &self.reviews.deleted),
+                ArrayCall::of(&s.reviews, &self.reviews.written),
+            ],
+        }
+    }
+
+    /// All statements, in order.
+    pub fn calls<'a>(&'a self, tenant: &'a &'a str, arrays: &'a Arrays<'_>) -> Vec<SqlCall<'a>> {
+        let table_calls = |calls: &'a [Option<ArrayCall<'a>>]| {
+            calls.iter().flatten().map(|call| call.call(tenant))
+        };
+        let mut calls: Vec<SqlCall<'a>> = table_calls(&arrays.before_entries).collect();
+        let [scope, next_row, documents, words] = &self.counted_scopes;
+        if !scope.is_empty() {
+            calls.push(sql_call(
+                COUNT_SCOPES,
+                &[tenant, scope, next_row, documents, words],
+            ));
+        }
+        calls.extend(table_calls(&arrays.entries));
+        calls.extend(self.index.calls(tenant));
+        calls.extend(table_calls(&arrays.after_entries));
+        calls.extend(self.vectors.call(tenant));
+        calls.extend(table_calls(&arrays.log));
+        if self.effects.due_changed {
+            calls.push(sql_call(NEXT_DUE, &[tenant]));
+        }
+        if self.next_expiry != i64::MAX {
+            calls.push(sql_call(NEXT_EXPIRY, &[tenant, &self.next_expiry]));
+        }
+        if let Some(clock) = &self.clock {
+            calls.push(sql_call(
+                SAVE_CLOCK,
+                &[
+                    tenant,
+                    &clock.revision,
+                    &clock.seq,
+                    &clock.at,
+                    &clock.chain,
+                    &clock.memories,
+                ],
+            ));
+        }
+        calls
+    }
 }
 
-/// The statements, in an order in which each finds the rows that it refers to; those without rows
-/// are left out.
-pub(super) fn statements<'a>(
-    saving: &GroupColumns<'a>,
-    writes: &'a GroupWrites<'a>,
-) -> Vec<SqlCall<'a>> {
-    let t = saving.tenant;
-    let mut calls = Vec::new();
-    let new = saving.new_scopes;
-    let old = saving.old_scopes;
-    let mut add = |wanted: bool, call: SqlCall<'a>| {
-        if wanted {
-            calls.push(call);
+/// The rows of a group as arrays, in the groups in which they are sent.
+pub(super) struct Arrays<'a> {
+    before_entries: Vec<Option<ArrayCall<'a>>>,
+    entries: Vec<Option<ArrayCall<'a>>>,
+    after_entries: Vec<Option<ArrayCall<'a>>>,
+    log: Vec<Option<ArrayCall<'a>>>,
+}
+
+impl VectorColumns {
+    fn of(effects: &Effects) -> VectorColumns {
+        let mut columns = VectorColumns::default();
+        for (key, model, row) in &effects.vectors {
+            columns.scope.push(key.scope);
+            columns.row.push(key.row);
+            columns.model.push(model.0);
+            columns.tier.push(row.tier.as_str());
+            columns.typology.push(row.typology.as_str());
+            columns.bytes.push(row.vector.to_bytes());
+            columns.direction.push(to_pgvector_text(&row.vector));
         }
-    };
-    add(
-        !new.id.is_empty(),
-        sql_call(
-            NEW_SCOPES,
-            &[
-                t,
-                &new.id,
-                &new.memory_ref,
-                &new.documents,
-                &new.words,
-                &new.next_row,
-                &new.owner,
-            ],
-        ),
-    );
-    add(
-        !old.id.is_empty(),
-        sql_call(
-            COUNT_SCOPES,
-            &[t, &old.id, &old.documents, &old.words, &old.next_row],
-        ),
-    );
-    writes.workshop.rule_statements(t, &mut add);
-    add(
-        !saving.entries.row.is_empty(),
-        saving.entries.insert_statement(t),
-    );
-    let g = &writes.old_tags;
-    let p = &writes.old_postings;
-    add(
-        !g.row.is_empty(),
-        sql_call(
-            OLD_TAGS,
-            &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row],
-        ),
-    );
-    add(
-        !p.row.is_empty(),
-        sql_call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]),
-    );
-    let w = saving.rewrites;
-    add(
-        !w.row.is_empty(),
-        sql_call(
-            REWRITE,
-            &[
-                t,
-                &w.scope,
-                &w.row,
-                &w.scan,
-                &w.content,
-                &w.tags,
-                &w.metadata,
-                &w.hash,
-                &w.world,
-                &w.slot,
-                &w.interaction,
-            ],
-        ),
-    );
-    let g = &writes.tags;
-    let p = &writes.postings;
-    add(
-        !g.row.is_empty(),
-        sql_call(
-            NEW_TAGS,
-            &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row],
-        ),
-    );
-    add(
-        !p.row.is_empty(),
-        sql_call(
-            NEW_POSTINGS,
-            &[t, &p.scope, &p.word, &p.row, &p.times, &p.words],
-        ),
-    );
-    let g = &writes.removed_tags;
-    let p = &writes.removed_postings;
-    add(
-        !g.row.is_empty(),
-        sql_call(
-            OLD_TAGS,
-            &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row],
-        ),
-    );
-    add(
-        !p.row.is_empty(),
-        sql_call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]),
-    );
-    let s = saving.states;
-    let e = &writes.erasures;
-    let ended = (&s.reason, &s.run, &s.by, &s.support);
-    let window = (&s.valid_at, &s.invalid_at, &s.ended_at, &s.evidence);
-    let values: [&(dyn ToSql + Sync); 13] = [
-        t,
-        &s.scope,
-        &s.row,
-        &s.rev_from,
-        &s.rev_to,
-        ended.0,
-        ended.1,
-        ended.2,
-        ended.3,
-        window.0,
-        window.1,
-        window.2,
-        window.3,
-    ];
-    add(!s.row.is_empty(), sql_call(STATE, &values));
-    add(
-        !e.row.is_empty(),
-        sql_call(ERASE, &[t, &e.scope, &e.row, &e.at]),
-    );
-    writes.lineage.statements(t, &mut add);
-    writes.workshop.link_statements(t, &mut add);
-    writes.vectors.statements(t, &mut add);
-    let h = saving.snapshots;
-    add(
-        !writes.closed_snapshots.is_empty(),
-        sql_call(RELEASE, &[t, &writes.closed_snapshots]),
-    );
-    add(
-        !h.run.is_empty(),
-        sql_call(HOLD, &[t, &h.run, &h.revision, &h.at]),
-    );
-    let e = &writes.events;
-    let run_columns = (&e.run, &e.run_seq, &e.recorded_at);
-    add(
-        !e.seq.is_empty(),
-        sql_call(
-            NEW_EVENTS,
-            &[
-                t,
-                &e.seq,
-                &e.revision,
-                &e.at,
-                run_columns.0,
-                run_columns.1,
-                run_columns.2,
-                &e.kind,
-                &e.payload,
-                &e.hash,
-            ],
-        ),
-    );
-    let i = &writes.stored_results;
-    add(
-        !i.key.is_empty(),
-        sql_call(
-            NEW_REPEATS,
-            &[
-                t,
-                &i.operation,
-                &i.key,
-                &i.body,
-                &i.at,
-                &i.revision,
-                &i.outcomes,
-            ],
-        ),
-    );
-    writes.record_changes.statements(t, &mut add);
-    let r = saving.records;
-    let v = saving.reviews;
-    let ties = (&r.due, &r.topic, &r.scope, &r.row);
-    add(
-        !r.key.is_empty(),
-        sql_call(
-            RECORDS,
-            &[
-                t, &r.kind, &r.key, &r.version, &r.at, &r.body, ties.0, ties.1, ties.2, ties.3,
-            ],
-        ),
-    );
-    add(
-        !r.deleted_key.is_empty(),
-        sql_call(OLD_RECORDS, &[t, &r.deleted_kind, &r.deleted_key]),
-    );
-    // Not ON CONFLICT DO UPDATE: that needs the right to read the row, which this role lacks.
-    add(
-        !v.key.is_empty(),
-        sql_call(OLD_REVIEWS, &[t, &v.kind, &v.key]),
-    );
-    add(
-        !v.key.is_empty(),
-        sql_call(
-            REVIEWS,
-            &[t, &v.kind, &v.key, &v.version, &v.at, &v.body, &v.due],
-        ),
-    );
-    add(
-        !v.deleted_key.is_empty(),
-        sql_call(OLD_REVIEWS, &[t, &v.deleted_kind, &v.deleted_key]),
-    );
-    writes.record_changes.next_due(t, &mut add);
-    add(
-        writes.next_expiry != i64::MAX,
-        sql_call(SAVE_DUE, &[t, &writes.next_expiry]),
-    );
-    if let Some(clock) = saving.clock {
-        calls.push(sql_call(
-            SAVE_CLOCK,
-            &[
-                t,
-                &clock.revision,
-                &clock.seq,
-                &clock.at,
-                &clock.chain,
-                &clock.scopes,
-            ],
-        ));
+        columns
     }
-    calls
+
+    fn call<'a>(&'a self, tenant: &'a &'a str) -> Option<SqlCall<'a>> {
+        let c = self;
+        let call = sql_call(
+            NEW_VECTORS,
+            &[
+                tenant,
+                &c.scope,
+                &c.row,
+                &c.model,
+                &c.tier,
+                &c.typology,
+                &c.bytes,
+                &c.direction,
+            ],
+        );
+        (!c.row.is_empty()).then_some(call)
+    }
+}
+
+impl RecordRows {
+    fn of(changes: Vec<(RecordKey, RowChange<RecordRow>)>) -> RecordRows {
+        let mut rows = RecordRows::default();
+        for (key, change) in changes {
+            let (row, is_deleted) = match change {
+                RowChange::Inserted(row) | RowChange::Updated { after: row, .. } => (row, false),
+                RowChange::Deleted(row) => (row, true),
+            };
+            let is_written = row.written.is_some();
+            let record = NamedRecord { key, row };
+            match (is_deleted, is_written) {
+                (true, _) => rows.deleted.push(record),
+                (false, true) => rows.written.push(record),
+                (false, false) => rows.followed.push(record),
+            }
+        }
+        rows
+    }
+}
+
+/// The new memories, and the counts of the others that change.
+fn scopes(
+    effects: &mut Effects,
+    mut counts: HashMap<i64, (i64, i64)>,
+) -> (Vec<ScopeRow>, [Vec<i64>; 4]) {
+    let mut new = Vec::new();
+    let mut next_rows = HashMap::new();
+    for (memory_ref, change) in std::mem::take(&mut effects.memories) {
+        match change {
+            RowChange::Inserted(row) => {
+                let (documents, words) = counts.remove(&row.scope).unwrap_or_default();
+                new.push(ScopeRow {
+                    memory_ref,
+                    scope: row.scope,
+                    next_row: row.next_row,
+                    documents,
+                    words,
+                });
+            }
+            RowChange::Updated { after, .. } => {
+                counts.entry(after.scope).or_default();
+                next_rows.insert(after.scope, after.next_row);
+            }
+            RowChange::Deleted(_) => {}
+        }
+    }
+    let mut columns: [Vec<i64>; 4] = Default::default();
+    for (scope, (documents, words)) in counts {
+        // The counter of a memory only grows: 0 leaves it as it is.
+        let next_row = next_rows.get(&scope).copied().unwrap_or(0);
+        for (column, value) in columns.iter_mut().zip([scope, next_row, documents, words]) {
+            column.push(value);
+        }
+    }
+    (new, columns)
+}
+
+fn signatures(effects: &mut Effects) -> (Vec<SignatureRow>, Vec<RowKey>) {
+    let mut stored = Vec::new();
+    let mut deleted = Vec::new();
+    for (key, signature) in std::mem::take(&mut effects.signatures) {
+        match signature {
+            Some((pass, signature)) => stored.push(SignatureRow {
+                key,
+                pass,
+                signature,
+            }),
+            None => deleted.push(key),
+        }
+    }
+    (stored, deleted)
+}
+
+fn links(effects: &mut Effects) -> (Vec<NamedLink>, Vec<NamedLink>) {
+    let mut new = Vec::new();
+    let mut renamed = Vec::new();
+    for (key, change) in std::mem::take(&mut effects.links) {
+        let (link, list) = match change {
+            RowChange::Inserted(link) => (link, &mut new),
+            RowChange::Updated { after, .. } => (after, &mut renamed),
+            RowChange::Deleted(_) => continue,
+        };
+        // A new link is stored as it is called now: it may have been renamed since it was made.
+        let stored = if link.made.is_some() {
+            (link.action.clone(), link.reference.clone())
+        } else {
+            (key.action, key.reference)
+        };
+        list.push(NamedLink {
+            row: key.row,
+            stored,
+            link,
+        });
+    }
+    (new, renamed)
+}
+
+fn rules(effects: &mut Effects) -> (Vec<NamedRule>, Vec<NamedRule>) {
+    let mut written = Vec::new();
+    let mut deleted = Vec::new();
+    for (key, change) in std::mem::take(&mut effects.rules) {
+        match change {
+            RowChange::Inserted(rule) | RowChange::Updated { after: rule, .. } => {
+                written.push(NamedRule { key, rule });
+            }
+            RowChange::Deleted(rule) => deleted.push(NamedRule { key, rule }),
+        }
+    }
+    (written, deleted)
+}
+
+fn snapshots(effects: &mut Effects) -> (Vec<HeldSnapshot>, Vec<HeldSnapshot>) {
+    let mut held = Vec::new();
+    let mut released = Vec::new();
+    for (run, change) in std::mem::take(&mut effects.snapshots) {
+        match change {
+            RowChange::Inserted(row) => held.push((run, row)),
+            RowChange::Deleted(row) => released.push((run, row)),
+            RowChange::Updated { before, after } => {
+                released.push((run.clone(), before));
+                held.push((run, after));
+            }
+        }
+    }
+    (held, released)
 }

@@ -2,8 +2,8 @@
 //! search index and counters are exactly those that follow from the texts. One transaction at one
 //! instant, page by page.
 
-use super::apply::id_head;
 use super::gate::{Gate, Identity, Role, Transaction, TripError, sql_call};
+use super::index::id_head;
 use super::load::read_clock;
 use super::rows::{get, get_bytes, get_u64};
 use crate::stored::content_hash;

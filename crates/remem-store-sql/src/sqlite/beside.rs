@@ -1,91 +1,12 @@
 //! Texts of callers that are stored beside entries: rules, and the names and references of actions.
-//! Owns how these texts are read for the pass that looks for late secrets, replaced by it, and
-//! erased with their entry. May not decide what a text must become.
+//! Owns how the pass that looks for late secrets reads these texts.
 
-use super::apply::BatchWriter;
 use super::connection::store_error;
-use remem_core::{
-    ActionText, EntryId, MemoryRef, Revision, RuleId, RuleText, StoredText, TenantId, Timestamp,
-    WorldId,
-};
-use remem_store::{ChangeOutcome, EntryActions, RowCursor, StoreError, WorldRule};
-use rusqlite::{Connection, OptionalExtension, params};
+use remem_core::{ActionText, EntryId, MemoryRef, RuleId, TenantId, Timestamp, WorldId};
+use remem_store::{EntryActions, RowCursor, StoreError, WorldRule};
+use rusqlite::{Connection, params};
 
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
-
-/// Blanks the names and references of the actions of an entry when its text is erased; that actions
-/// rested on the entry stays recorded. A number takes the place of a reference, since no two links
-/// of an entry may be the same.
-pub(crate) fn blank_action_texts(
-    db: &Connection,
-    tenant: &str,
-    scope: i64,
-    row: i64,
-) -> rusqlite::Result<()> {
-    let sql = "UPDATE action_link SET action = '', reference = o.number
-               FROM (SELECT action, reference, CAST(row_number() OVER (ORDER BY action, reference) AS TEXT) AS number
-                 FROM action_link WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3) AS o
-               WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3
-                 AND action_link.action = o.action AND action_link.reference = o.reference AND o.action <> ''";
-    db.prepare_cached(sql)?
-        .execute(params![tenant, scope, row])?;
-    Ok(())
-}
-
-impl BatchWriter<'_> {
-    /// Replaces the name and reference of an action, unless they changed since they were read.
-    pub(super) fn relink(
-        &mut self,
-        (memory_ref, id): (&MemoryRef, &EntryId),
-        was: &ActionText,
-        action: &ActionText,
-        before: Revision,
-    ) -> rusqlite::Result<ChangeOutcome> {
-        let Some(entry) = self.find(memory_ref, id, "true")? else {
-            return Ok(ChangeOutcome::NoChange);
-        };
-        let sql = "UPDATE action_link SET action = ?6, reference = ?7
-                   WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3 AND action = ?4 AND reference = ?5";
-        let changed = self.db.prepare_cached(sql)?.execute(params![
-            self.batch.tenant().as_str(),
-            entry.scope,
-            entry.row,
-            was.action,
-            was.reference,
-            action.action,
-            action.reference
-        ])?;
-        if changed == 0 {
-            return Ok(ChangeOutcome::NoChange);
-        }
-        self.advance_revision(before);
-        self.erased = true;
-        Ok(ChangeOutcome::Done)
-    }
-
-    /// Replaces the text of a rule, unless it changed since it was read.
-    pub(super) fn reword(
-        &mut self,
-        (world, id): (&WorldId, &RuleId),
-        was: &StoredText,
-        body: &RuleText,
-        before: Revision,
-    ) -> rusqlite::Result<ChangeOutcome> {
-        let sql = "SELECT body FROM rule WHERE tenant_id = ?1 AND world = ?2 AND id = ?3";
-        let names = params![self.batch.tenant().as_str(), world.as_str(), id.as_str()];
-        let stored: Option<String> = self
-            .db
-            .prepare_cached(sql)?
-            .query_row(names, |row| row.get(0))
-            .optional()?;
-        if stored.is_none_or(|stored| stored != was.0) {
-            return Ok(ChangeOutcome::NoChange);
-        }
-        let outcome = self.rule(world, id, Some(body), before)?;
-        self.erased = true;
-        Ok(outcome)
-    }
-}
 
 /// The rules of all worlds, in the order of world and id.
 pub(super) fn all_rules(

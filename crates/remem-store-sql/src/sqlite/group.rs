@@ -2,17 +2,22 @@
 //!
 //! The leader (see `queue`) runs on a blocking thread, applies a group in one transaction, and
 //! answers each batch only after the flush. Batches are checked before they write, so an ordinary
-//! refusal never undoes its neighbours; should a statement fail all the same, the group is rolled
-//! back and its batches are committed one by one.
+//! refusal never undoes its neighbours; should a constraint of the schema refuse one all the same,
+//! the group is applied again, each batch at a savepoint of its own.
 
-use super::apply::{self, TenantClock};
 use super::connection::store_error;
+use super::load::load;
+use super::save::save;
 use super::tenant::TenantState;
 use super::{identity, maintain, record, row_hash, workshop};
-use crate::queue::{LeaderGuard, PendingCommit, Queue, WriterJob, await_reply, send_reply};
+use crate::queue::{
+    LeaderGuard, PendingCommit, Queue, WriterJob, await_reply, send_reply, split_by_actor,
+};
 use crate::row_hash::SQLITE;
+use crate::stored::refused_error;
+use remem_core::ledger::{self, Wanted};
 use remem_core::sabotage;
-use remem_core::{Batch, Timestamp};
+use remem_core::{Batch, Revision, TenantId, Timestamp};
 use remem_store::{CommitResult, StoreError};
 use rusqlite::{Connection, ErrorCode};
 use std::sync::atomic::Ordering;
@@ -150,37 +155,51 @@ fn backfill_hashes(db: &Connection, state: &TenantState) -> Result<bool, StoreEr
     row_hash::backfill(db, &SQLITE, &mut fill)
 }
 
-/// Commits a group and answers its callers. If one batch made the transaction fail, each batch is
-/// committed by itself.
-fn commit_group(db: &Connection, state: &TenantState, mut group: Vec<PendingCommit>) {
-    let results = match commit_together(db, state, group.iter().map(|w| &w.batch)) {
+/// Commits a group and answers its callers.
+fn commit_group(db: &Connection, state: &TenantState, group: Vec<PendingCommit>) {
+    let batches: Vec<&Batch> = group.iter().map(|waiting| &waiting.batch).collect();
+    let results = match in_transaction(db, state, || apply_together(db, state, &batches)) {
         Ok(results) => results,
-        Err(error) if group.len() > 1 && concerns_one_batch(&error) => {
-            for waiting in group {
-                commit_group(db, state, vec![waiting]);
+        // The batches that a constraint does not concern must not wait for one flush each.
+        Err(error) if concerns_one_batch(&error) => {
+            match in_transaction(db, state, || apply_apart(db, state, &batches)) {
+                Ok(results) => results,
+                Err(error) => batches.iter().map(|_| Err(group_error(&error))).collect(),
             }
-            return;
         }
-        Err(error) => {
-            let first = group.remove(0);
-            for waiting in group {
-                send_reply(waiting.reply, Err(group_error(&error)));
-            }
-            let refused = workshop::constraint_error(db, &first.batch, &error);
-            send_reply(
-                first.reply,
-                Err(refused.unwrap_or_else(|| store_error(error))),
-            );
-            return;
-        }
+        Err(error) => batches.iter().map(|_| Err(group_error(&error))).collect(),
     };
     for (waiting, result) in group.into_iter().zip(results) {
         send_reply(waiting.reply, result);
     }
 }
 
-/// The error for the other batches of a failed group: `rusqlite::Error` cannot be cloned.
-fn group_error(error: &rusqlite::Error) -> StoreError {
+/// An error that spoils a transaction.
+enum GroupError {
+    /// A statement was refused, or could not run.
+    Sql(rusqlite::Error),
+    /// Stored rows cannot be read.
+    Store(StoreError),
+}
+
+impl From<rusqlite::Error> for GroupError {
+    fn from(error: rusqlite::Error) -> GroupError {
+        GroupError::Sql(error)
+    }
+}
+
+/// The error for one caller: errors cannot be cloned, so each caller gets one of the same kind.
+fn group_error(error: &GroupError) -> StoreError {
+    match error {
+        GroupError::Store(StoreError::Damaged(what)) => StoreError::Damaged(what),
+        GroupError::Store(StoreError::Busy) => StoreError::Busy,
+        GroupError::Store(StoreError::Full) => StoreError::Full,
+        GroupError::Store(_) => StoreError::Unavailable("the group's transaction failed".into()),
+        GroupError::Sql(error) => sql_error(error),
+    }
+}
+
+fn sql_error(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy,
@@ -191,46 +210,39 @@ fn group_error(error: &rusqlite::Error) -> StoreError {
     }
 }
 
-/// Whether another group might succeed without the batch that caused this error.
-fn concerns_one_batch(error: &rusqlite::Error) -> bool {
+/// Whether the other batches of the group might succeed without the one that caused this error.
+fn concerns_one_batch(error: &GroupError) -> bool {
+    matches!(error, GroupError::Sql(error) if is_constraint(error))
+}
+
+fn is_constraint(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
         Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch)
     )
 }
 
-/// Applies the batches in one transaction and flushes it. An error means that none of them is known
-/// to be applied.
-fn commit_together<'a>(
+type Results = Vec<Result<CommitResult, StoreError>>;
+
+/// Runs `work` in a transaction and flushes it. An error means that nothing of it is known to be
+/// applied.
+fn in_transaction(
     db: &Connection,
     state: &TenantState,
-    batches: impl Iterator<Item = &'a Batch>,
-) -> Result<Vec<Result<CommitResult, StoreError>>, rusqlite::Error> {
+    work: impl FnOnce() -> Result<AppliedGroup, GroupError>,
+) -> Result<Results, GroupError> {
     db.execute_batch("BEGIN IMMEDIATE")?;
-    let applied = apply_all(db, state, batches).and_then(|applied| {
+    let applied = work().and_then(|applied| {
         db.execute_batch(sabotage!(
             "acknowledged-before-the-flush",
             "COMMIT",
             "ROLLBACK"
-        ))
-        .map(|()| applied)
+        ))?;
+        Ok(applied)
     });
     match applied {
         Ok(applied) => {
-            state
-                .upkeep
-                .next_expiry
-                .fetch_min(applied.next_expiry, Ordering::Relaxed);
-            if let Some(next_due) = applied.next_due
-                && next_due < state.upkeep.next_due.swap(next_due, Ordering::Relaxed)
-            {
-                // Passes are woken only if something is due earlier than they know.
-                state.wake.send_modify(|count| *count += 1);
-            }
-            if applied.erased && !state.upkeep.needs_scrub.swap(true, Ordering::Relaxed) {
-                state.wake.send_modify(|count| *count += 1);
-            }
-            state.revision.send_replace(applied.clock.revision);
+            applied.announce(state);
             Ok(applied.results)
         }
         Err(error) => {
@@ -245,53 +257,120 @@ fn commit_together<'a>(
 
 /// The outcome of a group, before its commit.
 struct AppliedGroup {
-    clock: TenantClock,
-    results: Vec<Result<CommitResult, StoreError>>,
+    revision: Option<Revision>,
+    results: Results,
     next_expiry: i64,
+    /// Text was erased, or can be erased now: the tenant needs a scrub.
     erased: bool,
+    /// The earliest due time of a record may have changed.
+    due_changed: bool,
     /// The earliest due time of a record, if it may have changed.
     next_due: Option<i64>,
 }
 
-fn apply_all<'a>(
-    db: &Connection,
-    state: &TenantState,
-    batches: impl Iterator<Item = &'a Batch>,
-) -> Result<AppliedGroup, rusqlite::Error> {
-    let mut clock = TenantClock::load(db, &state.tenant)?;
-    let loaded = clock.clone();
-    let mut results = Vec::new();
-    let mut next_expiry = i64::MAX;
-    let mut erased = false;
-    let mut due_changed = false;
-    for batch in batches {
-        let mut applying = apply::BatchWriter {
-            db,
-            batch,
-            clock: &mut clock,
+impl Default for AppliedGroup {
+    fn default() -> AppliedGroup {
+        AppliedGroup {
+            revision: None,
+            results: Vec::new(),
             next_expiry: i64::MAX,
             erased: false,
             due_changed: false,
-            successors: Vec::new(),
-        };
-        results.push(identity::as_actor(&batch.actor(), || applying.run())?);
-        next_expiry = next_expiry.min(applying.next_expiry);
-        erased |= applying.erased;
-        due_changed |= applying.due_changed;
+            next_due: None,
+        }
     }
-    if clock != loaded {
-        clock.save(db, &state.tenant)?;
+}
+
+impl AppliedGroup {
+    /// Updates what the passes and the readers of this process watch.
+    fn announce(&self, state: &TenantState) {
+        let upkeep = &state.upkeep;
+        upkeep
+            .next_expiry
+            .fetch_min(self.next_expiry, Ordering::Relaxed);
+        if let Some(next_due) = self.next_due
+            && next_due < upkeep.next_due.swap(next_due, Ordering::Relaxed)
+        {
+            // Passes are woken only if something is due earlier than they know.
+            state.wake.send_modify(|count| *count += 1);
+        }
+        if self.erased && !upkeep.needs_scrub.swap(true, Ordering::Relaxed) {
+            state.wake.send_modify(|count| *count += 1);
+        }
+        if let Some(revision) = self.revision {
+            state.revision.send_replace(revision);
+        }
     }
-    let next_due = if due_changed {
-        Some(record::next_due(db, &state.tenant)?)
-    } else {
-        None
-    };
-    Ok(AppliedGroup {
-        clock,
-        results,
-        next_expiry,
-        erased,
-        next_due,
-    })
+
+    /// Loads what some batches of one actor need, applies them, and saves the effects.
+    fn add(
+        &mut self,
+        db: &Connection,
+        tenant: &TenantId,
+        part: &[&Batch],
+    ) -> Result<(), GroupError> {
+        let wanted = Wanted::of(part);
+        let mut working = load(db, tenant, &wanted).map_err(GroupError::Store)?;
+        let results = part
+            .iter()
+            .map(|batch| ledger::apply(batch, &mut working).map_err(refused_error));
+        self.results.extend(results.collect::<Results>());
+        self.revision = Some(working.clock.revision);
+        let effects = working.into_effects();
+        let next_expiry = effects.next_expiry.map_or(i64::MAX, |at| at.0);
+        self.next_expiry = self.next_expiry.min(next_expiry);
+        self.erased |= effects.erased_text || effects.has_erasable_text;
+        self.due_changed |= effects.due_changed;
+        save(db, tenant, effects, part.len() == 1)?;
+        Ok(())
+    }
+
+    fn finish(mut self, db: &Connection, tenant: &TenantId) -> Result<AppliedGroup, GroupError> {
+        if self.due_changed {
+            self.next_due = Some(record::next_due(db, tenant)?);
+        }
+        Ok(self)
+    }
+}
+
+/// Applies the batches one actor after the other: a part of a transaction has one identity.
+fn apply_together(
+    db: &Connection,
+    state: &TenantState,
+    batches: &[&Batch],
+) -> Result<AppliedGroup, GroupError> {
+    let mut applied = AppliedGroup::default();
+    for (actor, part) in split_by_actor(batches.to_vec(), |batch| *batch) {
+        identity::as_actor(&actor, || applied.add(db, &state.tenant, &part))?;
+    }
+    applied.finish(db, &state.tenant)
+}
+
+/// Applies each batch so that a constraint which refuses it takes back nothing but that batch.
+fn apply_apart(
+    db: &Connection,
+    state: &TenantState,
+    batches: &[&Batch],
+) -> Result<AppliedGroup, GroupError> {
+    let mut applied = AppliedGroup::default();
+    for batch in batches {
+        db.execute_batch("SAVEPOINT batch")?;
+        let done = applied.results.len();
+        let outcome =
+            identity::as_actor(&batch.actor(), || applied.add(db, &state.tenant, &[batch]));
+        match outcome {
+            Ok(()) => {}
+            Err(GroupError::Sql(error)) if is_constraint(&error) => {
+                db.execute_batch("ROLLBACK TO batch")?;
+                applied.results.truncate(done);
+                let refused = workshop::constraint_error(db, batch, &error);
+                applied
+                    .results
+                    .push(Err(refused.unwrap_or_else(|| store_error(error))));
+            }
+            Err(error) => return Err(error),
+        }
+        db.execute_batch("RELEASE batch")?;
+    }
+    applied.finish(db, &state.tenant)
 }

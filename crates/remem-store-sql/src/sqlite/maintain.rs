@@ -1,7 +1,7 @@
 //! Upkeep of one file: finds expired and outdated entries, and makes erased text physically gone.
 
-use super::apply::TenantClock;
 use super::connection::store_error;
+use super::load::load_clock;
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, read_entry};
 use super::{record, snapshot, vector};
 use remem_core::sabotage;
@@ -28,7 +28,7 @@ pub(super) fn load_state(db: &Connection, tenant: &TenantId) -> Result<LoadedSta
     }
     let next_due = record::next_due(db, tenant).map_err(store_error)?;
     Ok(LoadedState {
-        revision: TenantClock::load(db, tenant).map_err(store_error)?.revision,
+        revision: load_clock(db, tenant)?.revision,
         next_expiry: next_expiry(db, tenant)?,
         next_due,
     })

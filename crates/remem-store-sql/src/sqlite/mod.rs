@@ -4,23 +4,23 @@
 //! This file owns the set of open tenants; it may not hold a statement (see `read`, `search`,
 //! `apply`, `entry`, `maintain`).
 
-mod apply;
 mod around;
 pub(crate) mod beside;
 mod connection;
 mod directory;
-mod entry;
 mod group;
 mod identity;
 mod index;
 mod index_cache;
 mod lease;
 mod lineage;
+pub(crate) mod load;
 mod maintain;
 mod read;
 mod record;
 mod row_hash;
 mod rows;
+pub(crate) mod save;
 mod search;
 mod snapshot;
 mod tenant;

@@ -1,222 +1,13 @@
-//! Records: named, versioned objects beside a tenant's memory, with their due time, topic and
-//! source. Records under review (inert ones) are in a separate table, which no reader may read.
+//! Reads of records: named, versioned objects beside a tenant's memory, with their due time, topic
+//! and source. Records under review (inert ones) are in a separate table, which no reader may read.
 
-use super::apply::BatchWriter;
 use super::connection::store_error;
 use super::rows::scope_id;
-use crate::stored::{prefix_end, record_table};
-use remem_core::sabotage;
-use remem_core::{
-    Batch, Change, EntryId, MemoryRef, Precondition, Record, RecordKind, RecordLinks, RetireReason,
-    TenantId, Timestamp,
-};
-use remem_store::{ChangeOutcome, RecordLookup, StoreError};
+use crate::stored::prefix_end;
+use remem_core::{EntryId, MemoryRef, Record, RecordKind, RecordLinks, TenantId, Timestamp};
+use remem_store::{RecordLookup, StoreError};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde_json::Value;
-
-/// The current version of a record.
-fn stored_version(
-    db: &Connection,
-    tenant: &TenantId,
-    kind: RecordKind,
-    key: &str,
-) -> rusqlite::Result<Option<u64>> {
-    db.prepare_cached(&format!(
-        "SELECT version FROM {} WHERE tenant_id = ?1 AND kind = ?2 AND key = ?3",
-        record_table(kind)
-    ))?
-    .query_row(params![tenant.as_str(), kind.as_str(), key], |row| {
-        row.get(0)
-    })
-    .optional()
-}
-
-/// Whether the record that a change writes satisfies its precondition and its source is current.
-/// Other changes have none.
-pub(super) fn preconditions_hold(
-    db: &Connection,
-    batch: &Batch,
-    change: &Change,
-) -> rusqlite::Result<bool> {
-    let Change::SetRecord {
-        kind,
-        key,
-        precondition,
-        ties,
-        ..
-    } = change
-    else {
-        return Ok(true);
-    };
-    Ok(
-        meets_precondition(db, batch.tenant(), *kind, key, precondition)?
-            && sabotage!(
-                "anything-is-tied-to-what-has-ended",
-                source_is_current(db, batch, ties)?,
-                true
-            ),
-    )
-}
-
-/// Whether a record satisfies a precondition.
-pub(super) fn meets_precondition(
-    db: &Connection,
-    tenant: &TenantId,
-    kind: RecordKind,
-    key: &str,
-    wanted: &Precondition,
-) -> rusqlite::Result<bool> {
-    Ok(match wanted {
-        Precondition::None => true,
-        Precondition::Absent => stored_version(db, tenant, kind, key)?.is_none(),
-        Precondition::Version(expected) => {
-            stored_version(db, tenant, kind, key)? == Some(*expected)
-        }
-    })
-}
-
-/// Whether the source entry of a record is current: nothing new is made from an entry that has
-/// ended. An entry that the same batch puts is not stored yet, and counts as current.
-fn source_is_current(db: &Connection, batch: &Batch, ties: &RecordLinks) -> rusqlite::Result<bool> {
-    let Some((memory_ref, id)) = &ties.source else {
-        return Ok(true);
-    };
-    if batch.stores_entry(memory_ref, id) {
-        return Ok(true);
-    }
-    let Some(scope) = scope_id(db, batch.tenant(), memory_ref)? else {
-        return Ok(false);
-    };
-    let sql = "SELECT rev_to IS NULL FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3 AND erased_at IS NULL";
-    let values = params![batch.tenant().as_str(), scope, id.as_str()];
-    let live: Option<bool> = db
-        .prepare_cached(sql)?
-        .query_row(values, |row| row.get(0))
-        .optional()?;
-    Ok(live.is_some_and(|live| live || !ties.has_due_or_topic()))
-}
-
-impl BatchWriter<'_> {
-    /// Writes a record, or deletes it. The version increases by one with each write; a new key
-    /// begins at 1.
-    pub(super) fn record(&mut self, change: &Change) -> rusqlite::Result<ChangeOutcome> {
-        let Change::SetRecord {
-            kind,
-            key,
-            body,
-            ties,
-            ..
-        } = change
-        else {
-            return Ok(ChangeOutcome::NoChange);
-        };
-        let tenant = self.batch.tenant();
-        let at = self.clock.at.max(self.batch.at());
-        let table = record_table(*kind);
-        self.due_changed |= kind.can_be_due();
-        let Some(body) = body else {
-            let sql =
-                format!("DELETE FROM {table} WHERE tenant_id = ?1 AND kind = ?2 AND key = ?3");
-            let deleted = self.db.prepare_cached(&sql)?.execute(params![
-                tenant.as_str(),
-                kind.as_str(),
-                key
-            ])?;
-            return Ok(if deleted == 1 {
-                ChangeOutcome::Removed
-            } else {
-                ChangeOutcome::NoChange
-            });
-        };
-        let body = serde_json::to_string(body.map()).unwrap_or_default();
-        let due = ties.due.map(|at| at.0);
-        let version = if kind.is_under_review() {
-            let sql = "INSERT INTO review (tenant_id, kind, key, version, at, body, due) VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6)
-                       ON CONFLICT (tenant_id, kind, key) DO UPDATE SET version = version + 1, at = ?4, body = ?5, due = ?6 RETURNING version";
-            let values = params![tenant.as_str(), kind.as_str(), key, at.0, body, due];
-            self.db
-                .prepare_cached(sql)?
-                .query_row(values, |row| row.get(0))?
-        } else {
-            let source = ties
-                .source
-                .as_ref()
-                .map(|(memory_ref, id)| self.row_of(memory_ref, id))
-                .transpose()?
-                .flatten();
-            let sql = "INSERT INTO record (tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row)
-                       VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (tenant_id, kind, key) DO UPDATE
-                       SET version = version + 1, at = ?4, body = ?5, due = ?6, topic = ?7, source_scope = ?8, source_row = ?9
-                       RETURNING version";
-            let scope = source.map(|source_ids| source_ids.0);
-            let row = source.map(|source_ids| source_ids.1);
-            let values = params![
-                tenant.as_str(),
-                kind.as_str(),
-                key,
-                at.0,
-                body,
-                due,
-                ties.topic,
-                scope,
-                row
-            ];
-            self.db
-                .prepare_cached(sql)?
-                .query_row(values, |row| row.get(0))?
-        };
-        Ok(ChangeOutcome::Recorded {
-            key: key.clone(),
-            version,
-        })
-    }
-
-    /// Deletes the records that were made from a row, together with its text.
-    pub(super) fn delete_records_of(&mut self, scope: i64, row: i64) -> rusqlite::Result<()> {
-        let sql =
-            "DELETE FROM record WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3";
-        let deleted = self.db.prepare_cached(sql)?.execute(params![
-            self.batch.tenant().as_str(),
-            scope,
-            row
-        ])?;
-        self.due_changed |= deleted > 0;
-        Ok(())
-    }
-
-    /// Handles the records made from a row that another row replaces: they move to the successor,
-    /// or, if the row was superseded, they stay but lose due time and topic.
-    pub(super) fn move_records(
-        &mut self,
-        scope: i64,
-        row: i64,
-        reason: RetireReason,
-        by: i64,
-    ) -> rusqlite::Result<()> {
-        let sql = match reason {
-            RetireReason::Superseded => {
-                sabotage!(
-                    "what-was-superseded-is-awaited",
-                    "UPDATE record SET due = NULL, topic = NULL, version = version + 1
-                 WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3 AND ?4 IS NOT NULL",
-                    "UPDATE record SET  version = version + 1
-                 WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3 AND ?4 IS NOT NULL"
-                )
-            }
-            RetireReason::Merged | RetireReason::Compacted => {
-                "UPDATE record SET source_row = ?4 WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3"
-            }
-        };
-        let changed = self.db.prepare_cached(sql)?.execute(params![
-            self.batch.tenant().as_str(),
-            scope,
-            row,
-            by
-        ])?;
-        self.due_changed |= changed > 0;
-        Ok(())
-    }
-}
 
 /// The earliest due time of any record of the tenant, or `i64::MAX`.
 pub(super) fn next_due(db: &Connection, tenant: &TenantId) -> rusqlite::Result<i64> {
@@ -359,7 +150,9 @@ fn records_of_source(
     )
 }
 
+/// The beginning of a statement.
 fn columns_of(kind: RecordKind) -> &'static str {
+    // The tenant is bound by what follows.
     if kind.is_under_review() {
         "r.key, r.version, r.at, r.body, r.due, NULL, NULL, NULL FROM review r"
     } else {

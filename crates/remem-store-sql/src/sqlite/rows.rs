@@ -266,21 +266,3 @@ pub(super) fn scope_id(
         })
         .optional()
 }
-
-/// The row id of the memory of that name, which is created if it does not exist.
-pub(super) fn scope_id_or_create(
-    db: &Connection,
-    tenant: &TenantId,
-    memory_ref: &MemoryRef,
-) -> rusqlite::Result<i64> {
-    if let Some(id) = scope_id(db, tenant, memory_ref)? {
-        return Ok(id);
-    }
-    db.prepare_cached("INSERT INTO scope (tenant_id, memory_ref, owner) VALUES (?1, ?2, ?3)")?
-        .execute(params![
-            tenant.as_str(),
-            memory_ref.as_str(),
-            memory_ref.owner()
-        ])?;
-    Ok(db.last_insert_rowid())
-}

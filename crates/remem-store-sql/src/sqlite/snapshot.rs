@@ -2,7 +2,7 @@
 
 use super::connection::store_error;
 use super::maintain::entry_names;
-use remem_core::{Batch, EntryId, MemoryRef, Revision, RunId, TenantId, Timestamp};
+use remem_core::{EntryId, MemoryRef, Revision, RunId, TenantId, Timestamp};
 use remem_store::{Snapshot, StoreError};
 use rusqlite::{Connection, params};
 
@@ -13,38 +13,6 @@ pub(super) const REMOVED_WITH_TEXT: &str =
 
 /// SQL condition on a removed entry: no open snapshot is older than its end, so no run can read it.
 pub(super) const IN_NO_SNAPSHOT: &str = "NOT EXISTS (SELECT 1 FROM snapshot s WHERE s.tenant_id = entry.tenant_id AND s.revision < entry.rev_to)";
-
-/// Opens a snapshot for the run of the batch, at this revision; one that is open stays.
-pub(super) fn open_snapshot(
-    db: &Connection,
-    batch: &Batch,
-    revision: Revision,
-    at: Timestamp,
-) -> rusqlite::Result<()> {
-    let run = batch.run().map(RunId::as_str);
-    db.prepare_cached("INSERT INTO snapshot (tenant_id, run_id, revision, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING")?
-        .execute(params![batch.tenant().as_str(), run, revision.0, at.0])
-        .map(|_| ())
-}
-
-/// Closes the snapshot of the batch's run.
-pub(super) fn close_snapshot(db: &Connection, batch: &Batch) -> rusqlite::Result<()> {
-    let run = batch.run().map(RunId::as_str);
-    db.prepare_cached("DELETE FROM snapshot WHERE tenant_id = ?1 AND run_id = ?2")?
-        .execute(params![batch.tenant().as_str(), run])
-        .map(|_| ())
-}
-
-/// Whether a run has a snapshot in which an entry that ends with `revision` is still visible.
-pub(super) fn is_in_snapshot(
-    db: &Connection,
-    tenant: &TenantId,
-    revision: Revision,
-) -> rusqlite::Result<bool> {
-    let sql = "SELECT 1 FROM snapshot WHERE tenant_id = ?1 AND revision < ?2 LIMIT 1";
-    db.prepare_cached(sql)?
-        .exists(params![tenant.as_str(), revision.0])
-}
 
 /// Whether there are removed texts that no snapshot protects any more.
 pub(super) fn has_erasable_text(db: &Connection, tenant: &TenantId) -> rusqlite::Result<bool> {

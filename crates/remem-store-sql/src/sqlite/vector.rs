@@ -1,57 +1,15 @@
-//! Stores, removes and counts vectors. Owns the tables `vector` and `unindexed`.
+//! Reads and counts of vectors, and the deletion of those of earlier models. Owns the upkeep of the
+//! table `unindexed`.
 
-use super::apply::BatchWriter;
 use super::connection::store_error;
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, read_entry};
-use remem_core::sabotage;
-use remem_core::{Embedding, Entry, EntryId, MemoryRef, ModelId, TenantId};
-use remem_store::{ChangeOutcome, RowCursor, StoreError, VectorCounts};
+use remem_core::{Entry, MemoryRef, ModelId, TenantId};
+use remem_store::{RowCursor, StoreError, VectorCounts};
 use rusqlite::{Connection, params};
 
 /// The most rows of `unindexed` that are kept: an index that missed more changes than these is
 /// rebuilt.
 const UNINDEXED_ROWS_MAX: i64 = 100_000;
-
-impl BatchWriter<'_> {
-    /// Stores the vector of an entry's text. Does nothing if the text changed since (`scan`
-    /// differs).
-    pub(super) fn embed(
-        &self,
-        (memory_ref, id): (&MemoryRef, &EntryId),
-        scan: u64,
-        model: ModelId,
-        vector: &Embedding,
-    ) -> rusqlite::Result<ChangeOutcome> {
-        let Some(entry) = self.find(memory_ref, id, "erased_at IS NULL")? else {
-            return Ok(ChangeOutcome::NoChange);
-        };
-        let sql = sabotage!("the-vector-of-another-text-is-kept", "INSERT INTO vector (tenant_id, scope_id, row_id, model, bytes)
-                   SELECT ?1, ?2, row_id, ?4, ?5 FROM entry WHERE row_id = ?3 AND scan = ?6 ON CONFLICT DO NOTHING", "INSERT INTO vector (tenant_id, scope_id, row_id, model, bytes)
-                   SELECT ?1, ?2, row_id, ?4, ?5 FROM entry WHERE row_id = ?3 AND ?6 IS NOT NULL ON CONFLICT DO NOTHING");
-        let values = params![
-            self.batch.tenant().as_str(),
-            entry.scope,
-            entry.row,
-            model.0,
-            vector.to_bytes(),
-            scan.cast_signed()
-        ];
-        self.db.prepare_cached(sql)?.execute(values)?;
-        Ok(ChangeOutcome::Done)
-    }
-
-    /// Deletes the vectors of a row whose text is erased or changed, and lists the row in
-    /// `unindexed`, so that every index in memory removes it too.
-    pub(super) fn delete_vectors(&self, scope: i64, row: i64) -> rusqlite::Result<()> {
-        self.db
-            .prepare_cached("DELETE FROM vector WHERE row_id = ?1")?
-            .execute(params![row])?;
-        self.db
-            .prepare_cached("INSERT INTO unindexed (scope_id, row_id) VALUES (?1, ?2)")?
-            .execute(params![scope, row])?;
-        Ok(())
-    }
-}
 
 /// Entries without a vector of this model, in the order of their rows.
 pub(super) fn unembedded(

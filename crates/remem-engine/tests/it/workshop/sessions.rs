@@ -108,7 +108,11 @@ async fn inv_57_a_closed_session_accepts_no_writes_and_is_closed_once() {
     );
     assert!(one.is_ok() || two.is_ok(), "{one:?} {two:?}");
     // One of them may have closed the session that the put opened.
-    let closed: Vec<String> = [one, two].into_iter().flatten().map(|s| s.session_id).collect();
+    let closed: Vec<String> = [one, two]
+        .into_iter()
+        .flatten()
+        .map(|s| s.session_id)
+        .collect();
     let put = put.unwrap().entries.remove(0);
     shop.pass("sessions").await;
     let filter = Filter {

@@ -193,6 +193,7 @@ impl VectorIndex {
             }
             None => closest(&self.sign_distances(&looked_for, self.threads()), wanted),
         };
+        // One file has one tenant: these numbers were read from it.
         let mut query = db.prepare_cached("SELECT bytes FROM vector WHERE n = ?1")?;
         let mut scored = Vec::with_capacity(near.len());
         for position in near {

@@ -1,0 +1,228 @@
+//! Statements made from lists of columns. A statement that changes or deletes rows finds them by
+//! their key alone: which rows those are was decided before.
+
+use super::columns::Column;
+
+/// A statement for rows of the type `R`, and the columns that are its parameters, in order.
+pub(crate) struct Statement<R> {
+    pub sql: String,
+    pub columns: Vec<Column<R>>,
+}
+
+/// The dialect of a database.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// One row a call; the tenant is `?1`, the columns follow.
+    Sqlite,
+    /// Many rows a call, each column an array; the tenant is `$1`, the arrays follow.
+    Postgres,
+}
+
+/// What an insert does with a row whose key exists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnConflict {
+    /// It fails, and with it the transaction.
+    Fail,
+    /// It leaves the stored row.
+    Ignore,
+    /// It replaces all columns that are not part of the key.
+    Replace,
+}
+
+impl Dialect {
+    fn table(self, table: &str) -> String {
+        match self {
+            Dialect::Sqlite => table.to_owned(),
+            Dialect::Postgres => format!("remem.{table}"),
+        }
+    }
+
+    /// The rows of the call as a table expression: `unnest($2::bigint[], …)`.
+    fn arrays<R>(columns: &[Column<R>]) -> String {
+        let arrays: Vec<String> = columns
+            .iter()
+            .enumerate()
+            .map(|(n, column)| format!("${}::{}[]", n + 2, postgres_type(column)))
+            .collect();
+        format!("unnest({})", arrays.join(", "))
+    }
+
+    /// Inserts rows. `key` names the columns of the key beside the tenant.
+    pub fn insert<R>(
+        self,
+        table: &str,
+        columns: &[Column<R>],
+        key: &[&str],
+        conflict: OnConflict,
+    ) -> Statement<R> {
+        let names = names(columns).join(", ");
+        let rows = match self {
+            Dialect::Sqlite => {
+                let values: Vec<String> =
+                    (0..columns.len()).map(|n| format!("?{}", n + 2)).collect();
+                format!("VALUES (?1, {})", values.join(", "))
+            }
+            Dialect::Postgres => format!("SELECT $1, * FROM {}", Dialect::arrays(columns)),
+        };
+        let conflict = match conflict {
+            OnConflict::Fail => String::new(),
+            OnConflict::Ignore => " ON CONFLICT DO NOTHING".to_owned(),
+            OnConflict::Replace => {
+                let set: Vec<String> = columns
+                    .iter()
+                    .filter(|column| !key.contains(&column.name))
+                    .map(|column| format!("{0} = excluded.{0}", column.name))
+                    .collect();
+                format!(
+                    " ON CONFLICT (tenant_id, {}) DO UPDATE SET {}",
+                    key.join(", "),
+                    set.join(", ")
+                )
+            }
+        };
+        Statement {
+            sql: format!(
+                "INSERT INTO {} (tenant_id, {names}) {rows}{conflict}",
+                self.table(table)
+            ),
+            columns: columns.to_vec(),
+        }
+    }
+
+    /// Sets columns of the rows with these keys. A key column may be set, too: `new` names columns
+    /// whose value is written into the column of the second name.
+    pub fn update<R>(
+        self,
+        table: &str,
+        key: &[Column<R>],
+        set: &[Column<R>],
+        new: &[(Column<R>, &str)],
+    ) -> Statement<R> {
+        let mut columns = [key, set].concat();
+        columns.extend(new.iter().map(|(column, _)| *column));
+        let targets: Vec<&str> = set
+            .iter()
+            .map(|column| column.name)
+            .chain(new.iter().map(|(_, target)| *target))
+            .collect();
+        let table = self.table(table);
+        let sql = match self {
+            Dialect::Sqlite => {
+                let set: Vec<String> = targets
+                    .iter()
+                    .enumerate()
+                    .map(|(n, target)| format!("{target} = ?{}", n + 2 + key.len()))
+                    .collect();
+                format!(
+                    "UPDATE {table} SET {} WHERE {}",
+                    set.join(", "),
+                    sqlite_key(key)
+                )
+            }
+            Dialect::Postgres => {
+                let set: Vec<String> = targets
+                    .iter()
+                    .zip(&columns[key.len()..])
+                    .map(|(target, column)| format!("{target} = o.{}", column.name))
+                    .collect();
+                format!(
+                    "UPDATE {table} t SET {} FROM {} AS o ({}) WHERE {}",
+                    set.join(", "),
+                    Dialect::arrays(&columns),
+                    names(&columns).join(", "),
+                    postgres_key(key)
+                )
+            }
+        };
+        Statement { sql, columns }
+    }
+
+    /// Deletes the rows with these keys, or with these first columns of a key.
+    pub fn delete<R>(self, table: &str, key: &[Column<R>]) -> Statement<R> {
+        let table = self.table(table);
+        let sql = match self {
+            Dialect::Sqlite => format!("DELETE FROM {table} WHERE {}", sqlite_key(key)),
+            Dialect::Postgres => format!(
+                "DELETE FROM {table} t USING {} AS o ({}) WHERE {}",
+                Dialect::arrays(key),
+                names(key).join(", "),
+                postgres_key(key)
+            ),
+        };
+        Statement {
+            sql,
+            columns: key.to_vec(),
+        }
+    }
+}
+
+fn names<R>(columns: &[Column<R>]) -> Vec<&'static str> {
+    columns.iter().map(|column| column.name).collect()
+}
+
+fn sqlite_key<R>(key: &[Column<R>]) -> String {
+    let mut conditions = vec!["tenant_id = ?1".to_owned()];
+    let parts = key.iter().enumerate();
+    conditions.extend(parts.map(|(n, column)| format!("{} = ?{}", column.name, n + 2)));
+    conditions.join(" AND ")
+}
+
+fn postgres_key<R>(key: &[Column<R>]) -> String {
+    let mut conditions = vec!["t.tenant_id = $1".to_owned()];
+    conditions.extend(
+        key.iter()
+            .map(|column| format!("t.{0} = o.{0}", column.name)),
+    );
+    conditions.join(" AND ")
+}
+
+/// The type of a column's values in PostgreSQL.
+fn postgres_type<R>(column: &Column<R>) -> &'static str {
+    use super::ColumnType::{Bytes, Content, Number, Text};
+    match column.kind {
+        Number => "bigint",
+        Text => "text",
+        Bytes | Content => "bytea",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::columns::{number, text};
+    use super::*;
+    use crate::rows::Value;
+
+    const KEY: [Column<i64>; 1] = [number("n", |n| Value::number(*n))];
+    const REST: [Column<i64>; 1] = [text("word", |_| Value::text("w"))];
+
+    #[test]
+    fn statements_find_rows_by_tenant_and_key() {
+        let update = Dialect::Sqlite.update("t", &KEY, &REST, &[]);
+        assert_eq!(
+            update.sql,
+            "UPDATE t SET word = ?3 WHERE tenant_id = ?1 AND n = ?2"
+        );
+        let update = Dialect::Postgres.update("t", &KEY, &REST, &[]);
+        assert_eq!(
+            update.sql,
+            "UPDATE remem.t t SET word = o.word FROM unnest($2::bigint[], $3::text[]) AS o (n, word) \
+             WHERE t.tenant_id = $1 AND t.n = o.n"
+        );
+        let delete = Dialect::Postgres.delete("t", &KEY);
+        assert_eq!(
+            delete.sql,
+            "DELETE FROM remem.t t USING unnest($2::bigint[]) AS o (n) WHERE t.tenant_id = $1 AND t.n = o.n"
+        );
+    }
+
+    #[test]
+    fn an_upsert_replaces_everything_but_the_key() {
+        let columns = [KEY, REST].concat();
+        let insert = Dialect::Sqlite.insert("t", &columns, &["n"], OnConflict::Replace);
+        assert_eq!(
+            insert.sql,
+            "INSERT INTO t (tenant_id, n, word) VALUES (?1, ?2, ?3) \
+             ON CONFLICT (tenant_id, n) DO UPDATE SET word = excluded.word"
+        );
+    }
+}
