@@ -3,7 +3,7 @@
 
 use super::ChangeOutcome;
 use super::apply::Applier;
-use super::row::{EntryName, LinkKey, LinkRow, RowKey, VectorRow};
+use super::row::{EntryName, LinkKey, LinkRow, RowKey, SignatureRow, VectorRow};
 use super::working::Working;
 use crate::batch::ActionText;
 use crate::embedding::{Embedding, ModelId};
@@ -68,8 +68,11 @@ impl Applier<'_> {
         let Some((key, _)) = self.working.entry(name).filter(|(_, row)| row.is_current()) else {
             return ChangeOutcome::NoChange;
         };
-        let signature = Some((pass, signature.to_vec()));
-        self.working.signatures.put(key, signature);
+        let signature = SignatureRow {
+            pass,
+            signature: signature.to_vec(),
+        };
+        self.working.signatures.put(key, Some(signature));
         ChangeOutcome::Done
     }
 

@@ -2,7 +2,7 @@
 
 use super::row::{
     EntryRow, EntryText, LinkKey, LinkRow, MemoryRow, NewEvent, RecordKey, RecordRow, ResultKey,
-    RowKey, RuleRow, SnapshotRow, StoredResult, TenantClock, VectorRow,
+    RowKey, RuleRow, SignatureRow, SnapshotRow, StoredResult, TenantClock, VectorRow,
 };
 use super::table::{RowChange, Table};
 use super::working::Working;
@@ -26,7 +26,7 @@ pub struct Effects {
     /// Rows that lose all of their subjects.
     pub forgotten: Vec<RowKey>,
     /// Signatures by row, with the number of the pass; `None` deletes what is stored.
-    pub signatures: Vec<(RowKey, Option<(u64, Vec<u8>)>)>,
+    pub signatures: Vec<(RowKey, Option<SignatureRow>)>,
     /// Rows that lose all of their stored vectors, before new ones are stored.
     pub vectors_deleted: Vec<RowKey>,
     pub vectors: Vec<(RowKey, ModelId, VectorRow)>,

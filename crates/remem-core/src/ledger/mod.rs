@@ -37,7 +37,7 @@ pub use effects::{Effects, EntryChange, IndexChange};
 pub use outcome::{ChangeOutcome, CommitResult, Refused};
 pub use row::{
     EntryName, EntryRow, EntryText, LinkKey, LinkRow, MemoryRow, NewEvent, RecordKey, RecordRow,
-    ResultKey, RowKey, RuleRow, SnapshotRow, StoredResult, TenantClock, VectorRow,
+    ResultKey, RowKey, RuleRow, SignatureRow, SnapshotRow, StoredResult, TenantClock, VectorRow,
 };
 pub use state::EntryState;
 pub use table::{RowChange, Table};

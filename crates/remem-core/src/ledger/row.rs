@@ -205,6 +205,13 @@ impl std::fmt::Debug for RuleRow {
     }
 }
 
+/// A signature that consolidation computed from a text, with the number of the pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignatureRow {
+    pub pass: u64,
+    pub signature: Vec<u8>,
+}
+
 /// The vector of an entry's text, with the kind of the entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VectorRow {

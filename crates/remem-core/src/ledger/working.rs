@@ -4,7 +4,7 @@
 use super::effects::Effects;
 use super::row::{
     EntryName, EntryRow, LinkKey, LinkRow, MemoryRow, NewEvent, RecordKey, RecordRow, ResultKey,
-    RowKey, RuleRow, SnapshotRow, StoredResult, TenantClock, VectorRow,
+    RowKey, RuleRow, SignatureRow, SnapshotRow, StoredResult, TenantClock, VectorRow,
 };
 use super::table::Table;
 use crate::embedding::ModelId;
@@ -47,7 +47,7 @@ pub struct Working {
     pub stores_vectors: bool,
 
     /// What is written without being loaded. `None` deletes what is stored for the row.
-    pub(super) signatures: Table<RowKey, Option<(u64, Vec<u8>)>>,
+    pub(super) signatures: Table<RowKey, Option<SignatureRow>>,
     pub(super) lineage: Table<(RowKey, RowKey), ()>,
     pub(super) subjects: Table<(RowKey, [u8; 32]), ()>,
     pub(super) forgotten: Table<RowKey, ()>,

@@ -91,9 +91,9 @@ fn latest_deadline(group: &[PendingCommit]) -> Option<Instant> {
     deadlines?.into_iter().max()
 }
 
-/// Commits a group and answers its callers. If one batch made it fail, each batch is committed by
-/// itself.
-async fn commit_group(shared: &NodeState, tenant: &TenantId, group: Vec<PendingCommit>) {
+/// Commits a group and answers its callers. If a constraint refused one of its batches, each half is
+/// committed by itself, so that the others share few commits.
+async fn commit_group(shared: &NodeState, tenant: &TenantId, mut group: Vec<PendingCommit>) {
     let batches: Vec<&Batch> = group.iter().map(|w| &w.batch).collect();
     match commit_together(&shared.gate, tenant, &batches).await {
         Ok(applied) => {
@@ -103,9 +103,9 @@ async fn commit_group(shared: &NodeState, tenant: &TenantId, group: Vec<PendingC
             }
         }
         Err(GroupError::Constraint(_)) if group.len() > 1 => {
-            for waiting in group {
-                Box::pin(commit_group(shared, tenant, vec![waiting])).await;
-            }
+            let second = group.split_off(group.len() / 2);
+            Box::pin(commit_group(shared, tenant, group)).await;
+            Box::pin(commit_group(shared, tenant, second)).await;
         }
         Err(error) => {
             for waiting in group {

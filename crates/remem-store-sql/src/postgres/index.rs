@@ -139,3 +139,7 @@ const NEW_POSTINGS: &str = "INSERT INTO remem.posting (tenant_id, scope_id, word
 const OLD_POSTINGS: &str =
     "DELETE FROM remem.posting p USING unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, word, row_id)
      WHERE p.tenant_id = $1 AND p.scope_id = o.scope_id AND p.word = o.word AND p.row_id = o.row_id";
+
+/// The statements of this file that delete rows, for the test of their keys.
+#[cfg(test)]
+pub(crate) const DELETIONS: [&str; 2] = [OLD_TAGS, OLD_POSTINGS];

@@ -316,7 +316,7 @@ pub(super) async fn load(
     working.stores_vectors = gate.vectors;
     for (part, rows) in parts.into_iter().zip(&results) {
         add_rows(&mut working, &wanted, part, rows)?;
-        load_more(&transaction, &keys, &name, part, rows, &mut working).await?;
+        load_more(&transaction, &keys, name, part, rows, &mut working).await?;
     }
     Ok((transaction, working))
 }

@@ -8,7 +8,7 @@ use super::near::to_pgvector_text;
 use crate::rows::columns::{Column, Value, bytes};
 use crate::rows::memory::{
     HeldSnapshot, LINEAGE, LineageRow, ROW, SCOPE, SCOPE_COUNTERS, SCOPE_KEY, SIGNATURE, SNAPSHOT,
-    SUBJECT, ScopeRow, SignatureRow, SubjectRow,
+    SUBJECT, ScopeRow, StoredSignature, SubjectRow,
 };
 use crate::rows::record::{self, NamedRecord};
 use crate::rows::statement::{Dialect, OnConflict, Statement};
@@ -34,7 +34,7 @@ struct Statements {
     lineage: Statement<LineageRow>,
     subjects: Statement<SubjectRow>,
     forgotten: Statement<RowKey>,
-    signatures: Statement<SignatureRow>,
+    signatures: Statement<StoredSignature>,
     signatures_deleted: Statement<RowKey>,
     vectors_deleted: Statement<RowKey>,
     links: Statement<NamedLink>,
@@ -127,13 +127,47 @@ const NEXT_DUE: &str = "INSERT INTO remem.upkeep AS u (tenant_id, next_expiry, n
        coalesce((SELECT min(due) FROM remem.review WHERE tenant_id = $1 AND due IS NOT NULL), 9223372036854775807))
      ON CONFLICT (tenant_id) DO UPDATE SET next_due = excluded.next_due WHERE u.next_due <> excluded.next_due";
 
+/// The statements of this file, for the test of their keys.
+#[cfg(test)]
+pub(crate) fn statements() -> Vec<&'static str> {
+    let s = &*STATEMENTS;
+    vec![
+        &s.new_scopes.sql,
+        &s.new_entries.sql,
+        &s.texts.sql,
+        &s.states.sql,
+        &s.erasures.sql,
+        &s.lineage.sql,
+        &s.subjects.sql,
+        &s.forgotten.sql,
+        &s.signatures.sql,
+        &s.signatures_deleted.sql,
+        &s.vectors_deleted.sql,
+        &s.links.sql,
+        &s.links_renamed.sql,
+        &s.rules.sql,
+        &s.rules_deleted.sql,
+        &s.snapshots.sql,
+        &s.snapshots_deleted.sql,
+        &s.events.sql,
+        &s.results.sql,
+        &s.records.sql,
+        &s.records_followed.sql,
+        &s.records_deleted.sql,
+        &s.reviews.sql,
+        &s.reviews_deleted.sql,
+        COUNT_SCOPES,
+        SAVE_CLOCK,
+    ]
+}
+
 /// The rows of a group, sorted by what is done with them.
 pub(super) struct Saving {
     effects: Effects,
     index: IndexWrites,
     new_scopes: Vec<ScopeRow>,
     counted_scopes: [Vec<i64>; 4],
-    signatures: Vec<SignatureRow>,
+    signatures: Vec<StoredSignature>,
     signatures_deleted: Vec<RowKey>,
     vectors: VectorColumns,
     new_links: Vec<NamedLink>,
@@ -424,16 +458,12 @@ fn scopes(
     (new, columns)
 }
 
-fn signatures(effects: &mut Effects) -> (Vec<SignatureRow>, Vec<RowKey>) {
+fn signatures(effects: &mut Effects) -> (Vec<StoredSignature>, Vec<RowKey>) {
     let mut stored = Vec::new();
     let mut deleted = Vec::new();
     for (key, signature) in std::mem::take(&mut effects.signatures) {
         match signature {
-            Some((pass, signature)) => stored.push(SignatureRow {
-                key,
-                pass,
-                signature,
-            }),
+            Some(signature) => stored.push((key, signature)),
             None => deleted.push(key),
         }
     }

@@ -1,7 +1,7 @@
 //! The columns of `scope` (a memory), `lineage`, `entry_subject`, `signature` and `snapshot`.
 
 use super::columns::{Column, Value, bytes, number, text};
-use remem_core::ledger::{RowKey, SnapshotRow};
+use remem_core::ledger::{RowKey, SignatureRow, SnapshotRow};
 use remem_core::{MemoryRef, RunId};
 
 /// A row of `scope`.
@@ -53,17 +53,13 @@ pub(crate) const ROW: [Column<RowKey>; 2] = [
 ];
 
 /// A row of `signature`.
-pub(crate) struct SignatureRow {
-    pub key: RowKey,
-    pub pass: u64,
-    pub signature: Vec<u8>,
-}
+pub(crate) type StoredSignature = (RowKey, SignatureRow);
 
-pub(crate) const SIGNATURE: [Column<SignatureRow>; 4] = [
-    number("scope_id", |s| Value::number(s.key.scope)),
-    number("row_id", |s| Value::number(s.key.row)),
-    number("pass", |s| Value::number(s.pass.cast_signed())),
-    bytes("signature", |s| Value::bytes(&s.signature)),
+pub(crate) const SIGNATURE: [Column<StoredSignature>; 4] = [
+    number("scope_id", |s| Value::number(s.0.scope)),
+    number("row_id", |s| Value::number(s.0.row)),
+    number("pass", |s| Value::number(s.1.pass.cast_signed())),
+    bytes("signature", |s| Value::bytes(&s.1.signature)),
 ];
 
 /// A row of `snapshot`.

@@ -215,6 +215,64 @@ mod tests {
         );
     }
 
+    /// The columns of a table's primary key, as the migrations declare it.
+    fn key_of(table: &str) -> Vec<String> {
+        let migrations = [
+            include_str!("../../migrations/postgres/0001_memory.sql"),
+            include_str!("../../migrations/postgres/0003_record.sql"),
+            include_str!("../../migrations/postgres/0004_run.sql"),
+            include_str!("../../migrations/postgres/0005_lineage.sql"),
+            include_str!("../../migrations/postgres/0006_tie.sql"),
+            include_str!("../../migrations/postgres/0007_workshop.sql"),
+            include_str!("../../migrations/postgres/0008_recall.sql"),
+        ];
+        let begin = format!("CREATE TABLE remem.{table} (");
+        let all = migrations.concat();
+        let (_, body) = all.split_once(&begin).unwrap_or_else(|| panic!("{table}"));
+        let (body, _) = body.split_once("\n)").unwrap();
+        match body.split_once("PRIMARY KEY (") {
+            Some((_, columns)) => {
+                let (columns, _) = columns.split_once(')').unwrap();
+                columns.split(", ").map(str::to_owned).collect()
+            }
+            None => vec!["tenant_id".to_owned()],
+        }
+    }
+
+    /// Table and columns of the condition of a statement that changes or deletes rows.
+    fn condition(sql: &str) -> Option<(&str, Vec<&str>)> {
+        let rest = sql
+            .strip_prefix("UPDATE ")
+            .or_else(|| sql.strip_prefix("DELETE FROM "))?;
+        let table = rest.split(' ').next()?.trim_start_matches("remem.");
+        let (_, condition) = sql.split_once("WHERE ")?;
+        let columns = condition.split(" AND ").map(|part| {
+            let name = part.trim().split(" = ").next().unwrap_or_default();
+            name.rsplit('.').next().unwrap_or_default()
+        });
+        Some((table, columns.collect()))
+    }
+
+    #[test]
+    fn saved_rows_are_found_by_key_columns_alone() {
+        let mut statements = crate::sqlite::save::statements();
+        statements.extend(crate::postgres::save::statements());
+        statements.extend(crate::postgres::index::DELETIONS);
+        let mut found = 0;
+        for sql in statements {
+            let sql = sql.replace("\n      ", "");
+            let Some((table, columns)) = condition(&sql) else {
+                continue;
+            };
+            let key = key_of(table);
+            assert!(columns.contains(&"tenant_id"), "{sql}");
+            let is_key = |column: &&str| key.iter().any(|name| name == column);
+            assert!(columns.iter().all(is_key), "{key:?}: {sql}");
+            found += 1;
+        }
+        assert!(found > 20, "{found} statements change or delete rows");
+    }
+
     #[test]
     fn an_upsert_replaces_everything_but_the_key() {
         let columns = [KEY, REST].concat();

@@ -4,7 +4,7 @@
 use crate::rows::columns::{Column, Value};
 use crate::rows::memory::{
     HeldSnapshot, LINEAGE, LineageRow, ROW, SCOPE, SCOPE_KEY, SIGNATURE, SNAPSHOT, SUBJECT,
-    ScopeRow, SignatureRow, SubjectRow,
+    ScopeRow, StoredSignature, SubjectRow,
 };
 use crate::rows::record::{self, NamedRecord};
 use crate::rows::statement::{Dialect, OnConflict, Statement};
@@ -31,7 +31,7 @@ struct Statements {
     lineage: Statement<LineageRow>,
     subject: Statement<SubjectRow>,
     forgotten: Statement<RowKey>,
-    signature: Statement<SignatureRow>,
+    signature: Statement<StoredSignature>,
     signature_deleted: Statement<RowKey>,
     vectors_deleted: Statement<RowKey>,
     link: Statement<NamedLink>,
@@ -103,6 +103,38 @@ impl ToSql for Value<'_> {
         };
         Ok(ToSqlOutput::Borrowed(value))
     }
+}
+
+/// The statements of this file, for the test of their keys.
+#[cfg(test)]
+pub(crate) fn statements() -> Vec<&'static str> {
+    let s = &*STATEMENTS;
+    vec![
+        &s.new_scope.sql,
+        &s.new_entry.sql,
+        &s.text.sql,
+        &s.state.sql,
+        &s.erasure.sql,
+        &s.end.sql,
+        &s.lineage.sql,
+        &s.subject.sql,
+        &s.forgotten.sql,
+        &s.signature.sql,
+        &s.signature_deleted.sql,
+        &s.vectors_deleted.sql,
+        &s.link.sql,
+        &s.link_renamed.sql,
+        &s.rule_deleted.sql,
+        &s.snapshot.sql,
+        &s.snapshot_deleted.sql,
+        &s.event.sql,
+        &s.result.sql,
+        &s.record.sql,
+        &s.record_followed.sql,
+        &s.record_deleted.sql,
+        &s.review.sql,
+        &s.review_deleted.sql,
+    ]
 }
 
 /// Saves everything that a group changed.
@@ -265,16 +297,10 @@ impl Saver<'_> {
 
     fn save_signatures(&self, effects: &Effects) -> rusqlite::Result<()> {
         for (key, signature) in &effects.signatures {
-            let Some((pass, signature)) = signature else {
-                self.one(&STATEMENTS.signature_deleted, key)?;
-                continue;
-            };
-            let row = SignatureRow {
-                key: *key,
-                pass: *pass,
-                signature: signature.clone(),
-            };
-            self.one(&STATEMENTS.signature, &row)?;
+            match signature {
+                Some(signature) => self.one(&STATEMENTS.signature, &(*key, signature.clone()))?,
+                None => self.one(&STATEMENTS.signature_deleted, key)?,
+            }
         }
         Ok(())
     }
