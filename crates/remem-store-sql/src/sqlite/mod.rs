@@ -5,7 +5,7 @@
 //! `apply`, `entry`, `maintain`).
 
 mod around;
-pub(crate) mod beside;
+mod caller_texts;
 mod connection;
 mod directory;
 mod group;
@@ -458,7 +458,7 @@ impl Store for SqliteStore {
         let t = tenant.clone();
         let after = after.cloned();
         self.read_as_host(tenant, move |db| {
-            beside::all_rules(db, &t, after.as_ref(), limit)
+            caller_texts::all_rules(db, &t, after.as_ref(), limit)
         })
         .await
     }
@@ -470,7 +470,7 @@ impl Store for SqliteStore {
         limit: u32,
     ) -> Result<Vec<EntryActions>, StoreError> {
         let t = tenant.clone();
-        self.read_as_host(tenant, move |db| beside::linked(db, &t, after, limit))
+        self.read_as_host(tenant, move |db| caller_texts::linked(db, &t, after, limit))
             .await
     }
 

@@ -89,6 +89,18 @@ impl MemoryIndex {
             self.last_row = row.get(0)?;
             self.words.add(self.last_row, row.get_ref(1)?.as_str()?);
         }
+        // A row that was erased before it was indexed counts as known, too. Else the index would
+        // be behind for as long as no other entry is written, and each search would lock it.
+        let last = "SELECT max(row_id) FROM entry WHERE tenant_id = ?1 AND scope_id = ?2";
+        let names = params![memory.tenant.as_str(), memory.scope];
+        let last: Option<i64> = db
+            .prepare_cached(last)?
+            .query_row(names, |row| row.get(0))?;
+        self.last_row = sabotage!(
+            "an-index-stays-behind-what-is-gone",
+            self.last_row.max(last.unwrap_or(0)),
+            self.last_row
+        );
         if let Some(model) = model {
             self.load_vectors(db, memory, model)?;
         }
@@ -215,5 +227,30 @@ impl MemoryIndex {
     /// The approximate size in bytes.
     pub fn bytes(&self) -> usize {
         self.words.bytes() + self.vectors.iter().map(VectorIndex::bytes).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEMA: &str = "
+        CREATE TABLE entry (row_id INTEGER PRIMARY KEY, tenant_id TEXT, scope_id INTEGER, content TEXT, erased_at INTEGER);
+        CREATE TABLE unindexed (n INTEGER PRIMARY KEY, scope_id INTEGER, row_id INTEGER);
+        INSERT INTO entry VALUES (1, 't', 1, 'tea', NULL), (2, 't', 1, '', 5), (3, 't', 2, 'other', NULL)";
+
+    #[test]
+    fn an_index_has_caught_up_with_entries_that_were_erased_before_it() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(SCHEMA).unwrap();
+        let tenant = TenantId::parse("t").unwrap();
+        let memory = MemoryKey {
+            tenant: &tenant,
+            scope: 1,
+        };
+        let mut index = MemoryIndex::default();
+        assert!(index.is_behind(&db, memory, None).unwrap());
+        index.catch_up(&db, memory, None).unwrap();
+        assert!(!index.is_behind(&db, memory, None).unwrap());
     }
 }
