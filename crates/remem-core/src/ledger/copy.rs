@@ -6,7 +6,6 @@ use super::row::{EntryRow, RowKey};
 use super::working::Working;
 use crate::batch::RetireReason;
 use crate::ids::{EntryId, MemoryRef};
-use crate::sabotage;
 use std::collections::HashMap;
 
 /// Makes the loaded entries equal to a page of the source's, and adds those that are not there.
@@ -50,13 +49,8 @@ impl Working {
         let old = old.clone();
         // The successor of a superseded entry is final.
         let is_final = old.state == superseded && row.state == superseded;
-        let slot = sabotage!(
-            "a-copy-moves-one-window-into-another",
-            None,
-            row.slot.clone()
-        );
         let row = EntryRow {
-            slot,
+            slot: None,
             replaced_by: old.replaced_by.filter(|_| is_final),
             ..row
         };
