@@ -3,7 +3,7 @@
 
 use super::connect::WRONG_ROLE;
 use deadpool_postgres::{HookError, PoolError};
-use remem_core::RuleId;
+use remem_core::{RuleId, sabotage};
 use remem_store::StoreError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
@@ -23,6 +23,10 @@ pub(super) enum DatabaseError {
     Deadline,
     #[error("the database is down")]
     Down,
+    #[error(
+        "the database failed while it committed and does not say why: whether the change took effect is unknown; repeat the request"
+    )]
+    OutcomeUnknown,
     #[error("{WRONG_ROLE}")]
     WrongRole,
 }
@@ -114,10 +118,26 @@ pub(super) enum ConstraintError {
     RestatesRule(RuleId),
 }
 
+/// The name of a constraint as the schema declares it. A distributed PostgreSQL appends the number
+/// of the shard, which is a table of its own.
+fn declared_name(constraint: &str) -> &str {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match constraint.rsplit_once('_') {
+        Some((declared, shard)) if is_number(shard) => {
+            sabotage!(
+                "postgres-a-shard-s-constraint-is-unknown",
+                declared,
+                constraint
+            )
+        }
+        _ => constraint,
+    }
+}
+
 /// The meaning of a constraint's error, if the store interface has one for it.
 pub(super) fn constraint_error(error: &Error) -> Option<ConstraintError> {
     let refused = error.as_db_error()?;
-    match refused.constraint()? {
+    match declared_name(refused.constraint()?) {
         "one_truth_per_slot" | "one_active_procedure" => Some(ConstraintError::SlotTaken),
         "entry_rule_shadow" => refused
             .detail()
@@ -127,6 +147,12 @@ pub(super) fn constraint_error(error: &Error) -> Option<ConstraintError> {
     }
 }
 
+/// Whether a failed COMMIT leaves open what became of the transaction. A distributed PostgreSQL
+/// answers with this code when another of its servers refused to commit, for whatever reason.
+pub(super) fn hides_the_outcome(error: &Error) -> bool {
+    error.code() == Some(&SqlState::INTERNAL_ERROR)
+}
+
 /// Whether the batch itself caused the error, so that the others may be tried without it.
 pub(super) fn concerns_one_batch(error: &Error) -> bool {
     // Class 22 is data exceptions, class 23 integrity constraints, 54 limits; 42501 is a policy
@@ -134,4 +160,23 @@ pub(super) fn concerns_one_batch(error: &Error) -> bool {
     error.code().is_some_and(|code| {
         ["22", "23", "54"].contains(&&code.code()[..2]) || *code == SqlState::INSUFFICIENT_PRIVILEGE
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shards_number_is_no_part_of_a_constraints_name() {
+        for (found, declared) in [
+            ("one_truth_per_slot", "one_truth_per_slot"),
+            ("one_truth_per_slot_102008", "one_truth_per_slot"),
+            ("entry_rule_shadow_1", "entry_rule_shadow"),
+            ("one_truth_per_slot_", "one_truth_per_slot_"),
+            ("one_truth_per_slot_1a", "one_truth_per_slot_1a"),
+            ("17", "17"),
+        ] {
+            assert_eq!(declared_name(found), declared, "{found}");
+        }
+    }
 }

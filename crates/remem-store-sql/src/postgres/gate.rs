@@ -10,7 +10,7 @@
 //! costs one trip to the database and a group commit two.
 
 use super::connections::{Connection, Connections};
-use super::error::{DatabaseError, store_error, unavailable};
+use super::error::{DatabaseError, hides_the_outcome, store_error, unavailable};
 use super::waiters::Account;
 use deadpool_postgres::Object;
 use remem_core::{Actor, Scope, TenantId};
@@ -270,6 +270,8 @@ pub(crate) struct Transaction {
 pub(crate) enum TripError {
     Database(Error),
     Deadline,
+    /// The COMMIT failed, and not because of anything that its answer names.
+    OutcomeUnknown,
 }
 
 impl TripError {
@@ -277,6 +279,7 @@ impl TripError {
         match self {
             TripError::Database(error) => store_error(error),
             TripError::Deadline => unavailable(DatabaseError::Deadline),
+            TripError::OutcomeUnknown => unavailable(DatabaseError::OutcomeUnknown),
         }
     }
 }
@@ -365,8 +368,11 @@ async fn round_trip(
             .map(|()| Vec::new())
         }));
     }
-    let mut results = in_order(sent)
-        .await
+    let answers = in_order(sent).await;
+    if commit && matches!(answers.last(), Some(Err(error)) if hides_the_outcome(error)) {
+        return Err(TripError::OutcomeUnknown);
+    }
+    let mut results = answers
         .into_iter()
         .collect::<Result<Vec<_>, _>>()
         .map_err(TripError::Database)?;

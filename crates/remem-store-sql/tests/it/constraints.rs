@@ -10,12 +10,13 @@
 use crate::workshop;
 use remem_core::trgm::{Trigrams, is_guarded};
 use remem_core::{Actor, Batch, ClosingReason, Draft, Facets, Scope, Timestamp, Typology};
-use remem_store::{Filter, Page, Probe, ReadAt, Store};
+use remem_store::{Filter, Page, Probe, ReadAt, Store, StoreError};
 use remem_store_sql::{Location, SqliteStore};
 use remem_testkit::conformance::{NOON, admit, draft, id, in_session, scope};
 use remem_testkit::postgres::TestDatabase;
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
+use std::error::Error;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -755,4 +756,65 @@ async fn inv_36_only_semantic_entries_of_a_world_consult_rules_postgres() {
             "{typology} {world}"
         );
     }
+}
+
+/// An answer that has ended and still holds its slot, without the ledger's knowledge.
+const HIDDEN_ANSWER: &str = "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, created_at,
+       scan, rev_from, rev_to, removed_reason, world, slot)
+     VALUES ('a', 1, 50, 'old', 'h', 'persistent', 'semantic', 'x', '[]', 1, 1, 1, 2, 'invalidated', '-', 'q')";
+
+/// A distributed PostgreSQL names a constraint after the shard that it is on.
+#[tokio::test]
+async fn constraints_of_a_shard_are_recognised() {
+    let database = TestDatabase::fresh().await;
+    let store = database.open().await;
+    let s = scope("a", "m");
+    let batch = || Batch::new(s.tenant.clone(), NOON);
+    let plain = batch().put(id("plain"), admit(&s, draft("plain"), NOON));
+    store.commit(plain).await.unwrap();
+    let admin = database.admin().await;
+    admin.batch_execute(HIDDEN_ANSWER).await.unwrap();
+    for name in ["one_truth_per_slot", "one_truth_per_slot_102008"] {
+        let rename =
+            format!("ALTER TABLE remem.entry RENAME CONSTRAINT one_truth_per_slot TO {name}");
+        let _ = admin.batch_execute(&rename).await; // the first name is the one that it has
+        let facets = Facets {
+            slot: Some("q".into()),
+            valid_at: Some(NOON),
+            ..Facets::default()
+        };
+        let answer = Draft {
+            facets,
+            ..draft("an answer")
+        };
+        let refused = store
+            .commit(batch().put(id(name), admit(&s, answer, NOON)))
+            .await;
+        assert!(
+            matches!(refused, Err(StoreError::Conflict)),
+            "{name}: {refused:?}"
+        );
+    }
+}
+
+/// A distributed PostgreSQL does not say why another of its servers refused to commit.
+#[tokio::test]
+async fn a_commit_that_fails_without_a_reason_can_be_repeated() {
+    let database = TestDatabase::fresh().await;
+    let store = database.open().await;
+    let s = scope("a", "m");
+    let batch = || Batch::new(s.tenant.clone(), NOON).put(id("e"), admit(&s, draft("again"), NOON));
+    let admin = database.admin().await;
+    let hide = "CREATE FUNCTION hidden() RETURNS trigger LANGUAGE plpgsql AS
+           $$ BEGIN RAISE EXCEPTION 'failure on another server' USING ERRCODE = 'XX000'; END $$;
+         CREATE CONSTRAINT TRIGGER hidden AFTER INSERT ON remem.event DEFERRABLE INITIALLY DEFERRED
+           FOR EACH ROW EXECUTE FUNCTION hidden()";
+    admin.batch_execute(hide).await.unwrap();
+    let error = store.commit(batch()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    let reason = error.source().unwrap().to_string();
+    assert!(reason.contains("unknown; repeat the request"), "{reason}");
+    let show = "DROP TRIGGER hidden ON remem.event";
+    admin.batch_execute(show).await.unwrap();
+    store.commit(batch()).await.unwrap();
 }
