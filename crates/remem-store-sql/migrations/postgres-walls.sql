@@ -19,22 +19,27 @@ DO $$ DECLARE p record; BEGIN
   END LOOP;
 END $$;
 
--- RESTRICTIVE: no policy that is added later can widen it.
-DO $$ DECLARE t text; BEGIN
+-- One policy a table, with all of its conditions: an engine that copies policies to other servers may forget which of two restrict, and
+-- then each lets through what the other one hides. A further policy would widen it; `guard.rs` refuses every one that is not here.
+-- A user of a tenant sees its own rows and those that are the tenant's; '*', which no user can be called, is the host itself. A key is
+-- found by presenting its digest, or listed inside its own tenant; nothing enumerates the keys of all.
+DO $$ DECLARE t text; of_tenant text; seen text; BEGIN
   FOREACH t IN ARRAY ARRAY['tenant_clock', 'scope', 'entry', 'entry_tag', 'posting', 'event', 'idempotency', 'record', 'review', 'snapshot', 'lineage', 'entry_subject', 'signature', 'vector', 'lease', 'action_link', 'rule', 'api_key', 'upkeep'] LOOP
     EXECUTE format('ALTER TABLE remem.%I ENABLE ROW LEVEL SECURITY', t);
     -- Not on the owner of `rule`, as whom the guard looks for the rule that a memory restates: see 0007_workshop.sql.
     IF t <> 'rule' THEN
       EXECUTE format('ALTER TABLE remem.%I FORCE ROW LEVEL SECURITY', t);
     END IF;
-    IF t NOT IN ('api_key', 'upkeep') THEN
-      EXECUTE format('CREATE POLICY tenant_wall ON remem.%I AS RESTRICTIVE USING (tenant_id = remem.current_tenant()) WITH CHECK (tenant_id = remem.current_tenant())', t);
+    of_tenant := 'tenant_id = remem.current_tenant()';
+    IF t IN ('scope', 'entry') THEN
+      of_tenant := of_tenant || ' AND (owner IS NULL OR remem.current_user_id() IN (owner, ''*''))';
     END IF;
-    IF t NOT IN ('scope', 'entry') THEN
-      EXECUTE format('CREATE POLICY tenant_rows ON remem.%I USING (true) WITH CHECK (true)', t);
-    END IF;
+    seen := of_tenant || CASE t WHEN 'api_key' THEN ' OR hash = remem.current_key()' ELSE '' END;
+    EXECUTE format('CREATE POLICY tenant_wall ON remem.%I USING (%s) WITH CHECK (%s)', t, seen, of_tenant);
   END LOOP;
 END $$;
+-- The one table that a worker reads for all tenants: names and instants.
+CREATE POLICY worker_rows ON remem.upkeep TO {worker} USING (true) WITH CHECK (true);
 
 -- The same vectors as pgvector takes them, if it is there; whole numbers, so that it compares exactly what `bytes` says. One index for
 -- each kind of entry that there is: a plan needs these very conditions. Another number of components is compared one by one, and so is a
@@ -53,18 +58,6 @@ DO $$ DECLARE cell text[]; BEGIN
     END LOOP;
   END IF;
 END $$;
-
--- A key is found by presenting its digest, or listed inside its own tenant; nothing enumerates the keys of all.
-CREATE POLICY tenant_wall ON remem.api_key AS RESTRICTIVE
-  USING (tenant_id = remem.current_tenant() OR hash = remem.current_key()) WITH CHECK (tenant_id = remem.current_tenant());
--- The one table that a worker reads for all tenants: names and instants.
-CREATE POLICY tenant_wall ON remem.upkeep AS RESTRICTIVE TO {app}
-  USING (tenant_id = remem.current_tenant()) WITH CHECK (tenant_id = remem.current_tenant());
--- A user of a tenant sees its own rows and those that are the tenant's; '*', which no user can be called, is the host itself.
-CREATE POLICY owner_or_shared ON remem.scope
-  USING (owner IS NULL OR remem.current_user_id() IN (owner, '*')) WITH CHECK (owner IS NULL OR remem.current_user_id() IN (owner, '*'));
-CREATE POLICY owner_or_shared ON remem.entry
-  USING (owner IS NULL OR remem.current_user_id() IN (owner, '*')) WITH CHECK (owner IS NULL OR remem.current_user_id() IN (owner, '*'));
 
 -- Rights. Events and skeletons are never deleted, the log is never rewritten, and nobody may TRUNCATE (policies do not see it).
 REVOKE ALL ON ALL TABLES IN SCHEMA remem FROM PUBLIC, {app}, {worker}, {reviewer};

@@ -15,9 +15,9 @@ pub enum GuardError {
     /// The server's version is too old.
     #[error("PostgreSQL {0} is too old: 15 or newer is needed")]
     Version(String),
-    /// An extension changes the meaning of the policies.
+    /// An extension spreads the tables over servers that this check does not see.
     #[error(
-        "the database has the extension citus, which drops the policies that keep tenants apart when it distributes tables: use a database without it"
+        "the database has the extension citus, which is not supported: the policies on its other servers, which keep tenants apart, are not checked; use a database without it"
     )]
     Sharded,
     /// A session has another role than it asked for.
@@ -72,7 +72,7 @@ pub(super) async fn check(client: &Client, user: Option<&str>) -> Result<ServerI
         check_role(client, &roles).await?
     );
     let mut gaps: Vec<String> = Vec::new();
-    for sql in [TABLES, POLICIES, FUNCTIONS, VIEWS, REVIEW, TRIGGERS] {
+    for sql in [TABLES, POLICIES, FUNCTIONS, VIEWS, RIGHTS, TRIGGERS] {
         for row in client
             .query(sabotage_sql!(sql), &[&roles.app])
             .await
@@ -113,8 +113,8 @@ async fn server(client: &Client) -> Result<ServerInfo, GuardError> {
     }
 }
 
-/// Citus writes the policies of shards without `AS RESTRICTIVE`: each of them would then let rows
-/// of any tenant through, while the catalogue that this check reads still looks right.
+/// Citus keeps rows in tables of its own, on servers of their own, whose policies and triggers are
+/// not in the catalogue that this check reads.
 async fn check_not_sharded(client: &Client) -> Result<(), GuardError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')";
     let row = client.query_one(sql, &[]).await.map_err(store_error)?;
@@ -169,23 +169,25 @@ const TABLES: &str = "SELECT format('table %s %s', c.relname, CASE WHEN NOT c.re
      WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND NOT a.attisdropped AND c.relname <> 'tenant' AND $1::text IS NOT NULL
        AND NOT (c.relrowsecurity AND (c.relforcerowsecurity OR c.relname = 'rule'))";
 
-/// Tables without exactly the policies of postgres-walls.sql: the one that restricts rows to the
-/// tenant, and the one that permits a tenant's or a user's rows. `polroles` is 0 for all roles.
+/// Tables without exactly the policies of postgres-walls.sql: one that lets a tenant's or a user's
+/// rows through, and on `upkeep` one for the worker. `polroles` is 0 for all roles. A restrictive
+/// policy is refused, too: an engine that copies it to other servers may make it permissive.
 const POLICIES: &str = "WITH tables AS (SELECT c.oid, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
-       WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND c.relname <> 'tenant'),
-     wanted AS (SELECT oid, relname, 'tenant_wall' AS name, false AS permissive,
-         CASE relname WHEN 'upkeep' THEN (SELECT r.oid FROM pg_roles r WHERE r.rolname = $1::text) ELSE 0::oid END AS role,
-         CASE relname WHEN 'api_key' THEN '((tenant_id = remem.current_tenant()) OR (hash = remem.current_key()))'
-           ELSE '(tenant_id = remem.current_tenant())' END AS qual, '(tenant_id = remem.current_tenant())' AS checked FROM tables
-       UNION ALL SELECT oid, relname, 'tenant_rows', true, 0::oid, 'true', 'true' FROM tables WHERE relname NOT IN ('scope', 'entry')
-       UNION ALL SELECT oid, relname, 'owner_or_shared', true, 0::oid, '((owner IS NULL) OR ((remem.current_user_id() = owner) OR (remem.current_user_id() = ''*''::text)))',
-         '((owner IS NULL) OR ((remem.current_user_id() = owner) OR (remem.current_user_id() = ''*''::text)))' FROM tables WHERE relname IN ('scope', 'entry')),
-     found AS (SELECT t.oid, p.polname::text AS name, p.polpermissive AS permissive, p.polroles[1] AS role,
+       WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND c.relname <> 'tenant' AND $1::text IS NOT NULL),
+     conditions AS (SELECT oid, relname, CASE WHEN relname IN ('scope', 'entry') THEN
+         '((tenant_id = remem.current_tenant()) AND ((owner IS NULL) OR ((remem.current_user_id() = owner) OR (remem.current_user_id() = ''*''::text))))'
+         ELSE '(tenant_id = remem.current_tenant())' END AS checked FROM tables),
+     wanted AS (SELECT oid, relname, 'tenant_wall' AS name, 0::oid AS role, checked,
+         CASE relname WHEN 'api_key' THEN format('(%s OR (hash = remem.current_key()))', checked) ELSE checked END AS qual FROM conditions
+       UNION ALL SELECT t.oid, t.relname, 'worker_rows', r.oid, 'true', 'true' FROM tables t
+         JOIN pg_roles r ON r.rolname = current_database() || '_worker' WHERE t.relname = 'upkeep'),
+     found AS (SELECT t.oid, p.polname::text AS name, p.polroles[1] AS role,
          pg_get_expr(p.polqual, t.oid) AS qual, pg_get_expr(p.polwithcheck, t.oid) AS checked
-       FROM tables t JOIN pg_policy p ON p.polrelid = t.oid WHERE p.polcmd = '*' AND cardinality(p.polroles) = 1)
+       FROM tables t JOIN pg_policy p ON p.polrelid = t.oid
+       WHERE p.polpermissive AND p.polcmd = '*' AND cardinality(p.polroles) = 1)
      SELECT format('table %s lacks its policy %s', w.relname, w.name) FROM wanted w
-       WHERE NOT EXISTS (SELECT 1 FROM found f WHERE f.oid = w.oid AND f.name = w.name AND f.permissive = w.permissive
+       WHERE NOT EXISTS (SELECT 1 FROM found f WHERE f.oid = w.oid AND f.name = w.name
          AND f.role = w.role AND f.qual = w.qual AND f.checked = w.checked)
      UNION ALL SELECT format('table %s has a policy %s that is not ours', t.relname, p.polname) FROM tables t
        JOIN pg_policy p ON p.polrelid = t.oid WHERE NOT EXISTS (SELECT 1 FROM wanted w WHERE w.oid = t.oid AND w.name = p.polname)";
@@ -217,9 +219,12 @@ const TRIGGERS: &str = "SELECT format('table entry lacks its trigger %s', w.name
        WHERE cardinality(public.show_trgm('日本')) = 0 OR abs(public.similarity('word', 'two words') - 4 / 11.0) > 1e-6";
 
 /// The role that serves runs must not read records under review, not even by a right granted
-/// through another role.
-const REVIEW: &str = "SELECT format('role %s may read proposals', r.rolname) FROM pg_roles r
-     WHERE r.rolname = $1::text AND has_column_privilege(r.oid, 'remem.review', 'body', 'SELECT')";
+/// through another role, and must not have the worker's rights without switching to it: the
+/// worker sees which tenants of all are due.
+const RIGHTS: &str = "SELECT format('role %s may read proposals', r.rolname) FROM pg_roles r
+     WHERE r.rolname = $1::text AND has_column_privilege(r.oid, 'remem.review', 'body', 'SELECT')
+     UNION ALL SELECT format('role %s has the rights of %s without switching to it', r.rolname, w.rolname) FROM pg_roles r, pg_roles w
+     WHERE r.rolname = $1::text AND w.rolname = current_database() || '_worker' AND pg_has_role(r.oid, w.oid, 'USAGE')";
 
 /// Views on the tables, in any schema, must run with their caller's rights.
 const VIEWS: &str = "SELECT DISTINCT format('view %s does not run as its caller', v.relname) FROM pg_class v

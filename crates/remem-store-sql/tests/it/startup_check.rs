@@ -234,26 +234,58 @@ async fn a_table_without_forced_row_level_security_is_refused() {
     }
 }
 
+/// The policies of releases before this one, two a table: the tenant's was restrictive.
+const FORMER_POLICIES: &str = "DO $$ DECLARE t text; BEGIN
+     FOREACH t IN ARRAY ARRAY['tenant_clock', 'entry_tag', 'posting', 'event', 'idempotency', 'record', 'review', 'snapshot', 'lineage',
+         'entry_subject', 'signature', 'vector', 'lease', 'action_link', 'rule', 'scope', 'entry', 'api_key', 'upkeep'] LOOP
+       EXECUTE format('DROP POLICY tenant_wall ON remem.%I', t);
+       EXECUTE format('CREATE POLICY tenant_wall ON remem.%I AS RESTRICTIVE USING (tenant_id = remem.current_tenant())
+         WITH CHECK (tenant_id = remem.current_tenant())', t);
+       IF t NOT IN ('scope', 'entry') THEN
+         EXECUTE format('CREATE POLICY tenant_rows ON remem.%I USING (true) WITH CHECK (true)', t);
+       END IF;
+     END LOOP;
+     CREATE POLICY owner_or_shared ON remem.scope USING (true) WITH CHECK (true);
+     CREATE POLICY owner_or_shared ON remem.entry USING (true) WITH CHECK (true);
+     DROP POLICY worker_rows ON remem.upkeep; END $$";
+
 #[tokio::test]
-async fn a_table_without_its_restrictive_policy_is_refused() {
+async fn the_policies_of_former_releases_are_refused_and_replaced_by_migrate() {
+    let database = TestDatabase::fresh().await;
+    let admin = database.admin().await;
+    admin.batch_execute(FORMER_POLICIES).await.unwrap();
+    let text = refusal(database.options(1)).await;
+    for word in [
+        "table event lacks its policy tenant_wall",
+        "table event has a policy tenant_rows that is not ours",
+        "table scope has a policy owner_or_shared that is not ours",
+        "table upkeep lacks its policy worker_rows",
+        "run `remem migrate --database URL`",
+    ] {
+        assert!(text.contains(word), "{text}");
+    }
+    migrate_url(&database.admin_url, PASSWORD).await.unwrap();
+    database.open().await;
+    let left = "SELECT count(*) FROM pg_policies WHERE schemaname = 'remem' AND permissive <> 'PERMISSIVE'";
+    let left: i64 = admin.query_one(left, &[]).await.unwrap().get(0);
+    assert_eq!(left, 0, "none is restrictive");
+}
+
+#[tokio::test]
+async fn a_table_without_its_policy_is_refused() {
     let database = TestDatabase::fresh().await;
     let create = |kind: &str| {
         format!(
-            "CREATE POLICY tenant_wall ON remem.entry AS {kind} USING (tenant_id = remem.current_tenant())
+            "CREATE POLICY tenant_wall ON remem.event AS {kind} USING (tenant_id = remem.current_tenant())
                WITH CHECK (tenant_id = remem.current_tenant())"
         )
     };
-    let drop = "DROP POLICY tenant_wall ON remem.entry";
-    let why = "table entry lacks its policy tenant_wall";
-    refuses(&database, drop, &create("RESTRICTIVE"), &[why]).await;
-    let permissive = format!("{drop}; {}", create("PERMISSIVE"));
-    refuses(
-        &database,
-        &permissive,
-        &format!("{drop}; {}", create("RESTRICTIVE")),
-        &[why],
-    )
-    .await;
+    let drop = "DROP POLICY tenant_wall ON remem.event";
+    let why = "table event lacks its policy tenant_wall";
+    refuses(&database, drop, &create("PERMISSIVE"), &[why]).await;
+    let restrictive = format!("{drop}; {}", create("RESTRICTIVE"));
+    let mend = format!("{drop}; {}", create("PERMISSIVE"));
+    refuses(&database, &restrictive, &mend, &[why]).await;
     let forgotten = "CREATE TABLE remem.draft (tenant_id text, x text)";
     refuses(
         &database,
@@ -288,8 +320,12 @@ async fn altered_policies_are_refused_and_repaired_by_migrate() {
             "table upkeep lacks",
         ),
         (
-            "ALTER POLICY owner_or_shared ON remem.entry USING (true)",
-            "table entry lacks its policy owner_or_shared",
+            "ALTER POLICY worker_rows ON remem.upkeep TO NAME_app",
+            "table upkeep lacks its policy worker_rows",
+        ),
+        (
+            "ALTER POLICY tenant_wall ON remem.entry USING (tenant_id = remem.current_tenant())",
+            "table entry lacks its policy tenant_wall",
         ),
         (
             "CREATE POLICY wide ON remem.entry USING (true)",
@@ -308,12 +344,12 @@ async fn altered_policies_are_refused_and_repaired_by_migrate() {
             "function current_tenant is not the one",
         ),
         (
-            "ALTER POLICY owner_or_shared ON remem.scope USING (owner IS NULL OR owner <> '')",
-            "table scope lacks its policy owner_or_shared",
+            "ALTER POLICY tenant_wall ON remem.scope USING (tenant_id = remem.current_tenant() AND (owner IS NULL OR owner <> ''))",
+            "table scope lacks its policy tenant_wall",
         ),
         (
-            "ALTER POLICY owner_or_shared ON remem.entry WITH CHECK (true)",
-            "table entry lacks its policy owner_or_shared",
+            "ALTER POLICY tenant_wall ON remem.entry WITH CHECK (true)",
+            "table entry lacks its policy tenant_wall",
         ),
         (
             "CREATE OR REPLACE FUNCTION remem.current_user_id() RETURNS text LANGUAGE sql STABLE AS
@@ -331,6 +367,10 @@ async fn altered_policies_are_refused_and_repaired_by_migrate() {
         ),
         ("ALTER ROLE NAME_app INHERIT", "may read proposals"),
         (
+            "ALTER ROLE NAME_app INHERIT",
+            "has the rights of NAME_worker without switching to it",
+        ),
+        (
             "GRANT DELETE ON remem.entry TO NAME_worker",
             "delete entries",
         ),
@@ -340,7 +380,8 @@ async fn altered_policies_are_refused_and_repaired_by_migrate() {
             .await
             .unwrap();
         let text = refusal(database.options(1)).await;
-        assert!(text.contains(why), "{gap}: {text}");
+        let why = why.replace("NAME", &database.name);
+        assert!(text.contains(&why), "{gap}: {text}");
         migrate_url(&database.admin_url, PASSWORD).await.unwrap();
         PostgresStore::open(database.options(1))
             .await
