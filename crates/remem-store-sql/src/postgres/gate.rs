@@ -1,21 +1,20 @@
 //! The gate: the one file that uses connections. Every use of one is a transaction with an
 //! identity.
 //!
-//! Row-level security reads the identity from settings that are local to a transaction (`SET
-//! LOCAL`, here as `set_config(…, true)` because that takes parameters). Code outside this file
-//! never gets a connection, so no statement can run without an identity, and none can leave one
-//! behind: a connection returns to the pool only after COMMIT.
+//! Row-level security reads the identity from settings that are local to a transaction, set by the
+//! text that begins it (`identity`). Code outside this file never gets a connection, so no
+//! statement can run without an identity, and none can leave one behind: a connection returns to
+//! the pool only after COMMIT.
 //!
 //! Statements of a transaction that do not depend on each other are sent together, so that a read
 //! costs one trip to the database and a group commit two.
 
 use super::connections::{Connection, Connections};
 use super::error::{DatabaseError, hides_the_outcome, store_error, unavailable};
-use super::waiters::Account;
+pub(crate) use super::identity::Identity;
 use deadpool_postgres::Object;
-use remem_core::{Actor, Scope, TenantId};
 use remem_core::{sabotage, sabotage_sql};
-use remem_store::{KeyHash, StoreError};
+use remem_store::StoreError;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -33,80 +32,6 @@ pub(crate) enum Role {
     /// Reads proposals, and nothing else.
     Reviewer,
 }
-
-/// The identity that the policies check. The default identity sees no row of any tenant.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Identity<'a> {
-    tenant: Option<&'a TenantId>,
-    user: &'a str,
-    key: Option<&'a KeyHash>,
-    /// The tenant on whose account the host acts, where the policies must not see that tenant.
-    on_behalf_of: Option<&'a TenantId>,
-}
-
-impl<'a> Identity<'a> {
-    /// A tenant without a user: sees no rows that belong to one of its users.
-    pub fn tenant(tenant: &'a TenantId) -> Identity<'a> {
-        Identity {
-            tenant: Some(tenant),
-            ..Identity::default()
-        }
-    }
-
-    /// An actor of a tenant: sees the tenant's rows and the actor's own.
-    pub fn as_actor(tenant: &'a TenantId, actor: &'a Actor) -> Identity<'a> {
-        Identity {
-            tenant: Some(tenant),
-            user: actor.as_str(),
-            ..Identity::default()
-        }
-    }
-
-    /// The actor of a scope, in its tenant.
-    pub fn of_scope(scope: &'a Scope) -> Identity<'a> {
-        Identity::as_actor(&scope.tenant, &scope.actor)
-    }
-
-    /// The host, with access to the memories of all users of a tenant.
-    pub fn as_host(tenant: &'a TenantId) -> Identity<'a> {
-        Identity::as_actor(tenant, &Actor::Host)
-    }
-
-    /// The holder of a key whose tenant is still being looked up.
-    pub fn key(key: &'a KeyHash) -> Identity<'a> {
-        Identity {
-            key: Some(key),
-            ..Identity::default()
-        }
-    }
-
-    /// The host itself, with access to tables without content only.
-    pub fn host() -> Identity<'a> {
-        Identity::default()
-    }
-
-    /// The host itself, serving a request of a tenant: its wait for a connection counts as the
-    /// tenant's.
-    pub fn host_for(tenant: &'a TenantId) -> Identity<'a> {
-        Identity {
-            on_behalf_of: Some(tenant),
-            ..Identity::default()
-        }
-    }
-
-    /// The account on which this identity waits for a connection; `None` for the host's own work.
-    fn account(&self) -> Option<Account> {
-        let tenant = self.tenant.or(self.on_behalf_of);
-        let key = self.key.map(|hash| Account::Key(*hash));
-        tenant.map(|id| Account::Tenant(id.clone())).or(key)
-    }
-}
-
-/// The setting that holds the name of the acting user. It states an identity and grants no rights,
-/// so ownership checks can rely on it.
-pub(super) const SESSION_VAR_USER_ID: &str = "app.user_id";
-
-const SET_IDENTITY: &str = "SELECT set_config('app.tenant_id', $1, true), set_config($4, $3, true), set_config('app.key_hash', $2, true)";
 
 /// A statement and its parameters.
 pub(crate) struct SqlCall<'a> {
@@ -222,29 +147,14 @@ impl Gate {
         calls: Vec<SqlCall<'_>>,
         commit: bool,
     ) -> Result<(Transaction, Vec<Vec<Row>>), StoreError> {
-        let tenant = who.tenant.map_or("", TenantId::as_str);
-        let key = who
-            .key
-            .map(|hash| {
-                hash.iter()
-                    .map(|byte| format!("{byte:02x}"))
-                    .collect::<String>()
-            })
-            .unwrap_or_default();
         let transaction = Transaction {
             db: Some(self.connections.get(role, who.account()).await?),
             deadline: self.deadline,
         };
-        let mut all = vec![sql_call(
-            SET_IDENTITY,
-            &[&tenant, &key, &who.user, &SESSION_VAR_USER_ID],
-        )];
-        all.extend(calls);
-        let mut results = transaction
-            .round_trip(Some(begin), all, commit)
+        let results = transaction
+            .round_trip(Some(&who.begin(begin)), calls, commit)
             .await
             .map_err(TripError::into_store)?;
-        results.remove(0);
         if commit {
             transaction.return_connection();
             return Ok((
@@ -368,7 +278,17 @@ async fn round_trip(
             .map(|()| Vec::new())
         }));
     }
-    let answers = in_order(sent).await;
+    let answers = sabotage!(
+        "postgres-a-trip-for-each-statement",
+        in_order(sent).await,
+        {
+            let mut answers = Vec::new();
+            for one in sent {
+                answers.push(one.await);
+            }
+            answers
+        }
+    );
     if commit && matches!(answers.last(), Some(Err(error)) if hides_the_outcome(error)) {
         return Err(TripError::OutcomeUnknown);
     }

@@ -15,6 +15,7 @@ pub(crate) mod gate;
 mod group;
 mod guard;
 mod health;
+mod identity;
 pub(crate) mod index;
 mod lineage;
 pub(crate) mod load;

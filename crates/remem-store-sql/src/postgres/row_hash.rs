@@ -327,10 +327,11 @@ async fn backfill_all(
         if !pending.contains(hashed.table) {
             continue;
         }
-        for tenant in &tenants {
-            let mut pages = KeyPages::new(hashed, tenant, i64::from(BACKFILL_ROWS));
+        // A malformed name is damage, and stays without a hash: the check reports it.
+        for tenant in tenants.iter().filter_map(|name| TenantId::parse(name)) {
+            let mut pages = KeyPages::new(hashed, tenant.as_str(), i64::from(BACKFILL_ROWS));
             loop {
-                let page = backfill_page(client, &pages, tenant).await?;
+                let page = backfill_page(client, &pages, &tenant).await?;
                 rows += page.len() as u64;
                 progress(&BackfillProgress {
                     table: hashed.table,
@@ -354,7 +355,7 @@ async fn backfill_all(
 async fn backfill_page(
     client: &Client,
     pages: &KeyPages<'_>,
-    tenant: &str,
+    tenant: &TenantId,
 ) -> Result<Vec<Row>, StoreError> {
     let HashedTable { table, key, .. } = pages.hashed;
     let same: Vec<String> = key.iter().map(|c| format!("t.{c} = r.{c}")).collect();
@@ -366,15 +367,10 @@ async fn backfill_page(
         cursor(pages.hashed),
         row_columns(key),
     );
-    let identity =
-        "SELECT set_config('app.tenant_id', $1, true), set_config('app.user_id', '*', true)";
     // The order of the keys is that of an index; a sort would read all rows that are left.
     let begin = "BEGIN; SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off";
-    client.batch_execute(begin).await.map_err(store_error)?;
-    client
-        .query(identity, &[&tenant])
-        .await
-        .map_err(store_error)?;
+    let begin = Identity::as_host(tenant).begin(begin);
+    client.batch_execute(&begin).await.map_err(store_error)?;
     let rows = client
         .query(&sql, &pages.params())
         .await

@@ -1,4 +1,4 @@
-//! The statements that the store sends, captured by a recorder between it and the server: every
+//! The statements that the store sends, as a recorder between it and the server saw them: every
 //! statement runs under an identity and binds that tenant, and PostgreSQL serves each read from an
 //! index that starts with the tenant, policies included.
 
@@ -7,6 +7,7 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
+use crate::recorder::{SentStatement, StatementLog, recorded};
 use remem_core::event::NodeEnded;
 use remem_core::{
     Batch, Draft, Embedding, EventBody, ModelId, PrincipalId, RetireReason, Revision, RunId, Scope,
@@ -17,191 +18,15 @@ use remem_store::{
     Store, TenantRecord,
 };
 use remem_store_sql::PostgresStore;
-use remem_store_sql::postgres::{PostgresOptions, PostgresTarget};
+use remem_store_sql::postgres::PostgresOptions;
 use remem_testkit::conformance::{self, NOON, admit, delete, draft, id, scope};
 use remem_testkit::postgres::TestDatabase;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OnceCell;
 use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Client, SimpleQueryMessage};
-
-/// A statement that was run: its text, and its parameters as they were sent.
-#[derive(Clone, Debug)]
-struct SentStatement {
-    connection: usize,
-    sql: String,
-    params: Vec<Vec<u8>>,
-}
-
-/// All statements that were run, in the order of sending.
-#[derive(Clone, Default)]
-struct StatementLog(Arc<Mutex<Vec<SentStatement>>>);
-
-impl StatementLog {
-    fn push(&self, connection: usize, sql: String, params: Vec<Vec<u8>>) {
-        self.0.lock().unwrap().push(SentStatement {
-            connection,
-            sql,
-            params,
-        });
-    }
-
-    fn take(&self) -> Vec<SentStatement> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-
-    /// The only statement on the tenants' tables since the last call, with the statement that began
-    /// its transaction.
-    fn one(&self) -> (String, SentStatement) {
-        let (begins, sent): (Vec<SentStatement>, Vec<SentStatement>) = self
-            .take()
-            .into_iter()
-            .partition(|sent| sent.sql.starts_with("BEGIN"));
-        let sent: Vec<SentStatement> = sent
-            .into_iter()
-            .filter(|sent| sent.sql.contains("remem."))
-            .collect();
-        assert_eq!(
-            (begins.len(), sent.len()),
-            (1, 1),
-            "one call is one transaction of one statement: {sent:?}"
-        );
-        (
-            begins.into_iter().next().unwrap().sql,
-            sent.into_iter().next().unwrap(),
-        )
-    }
-
-    /// The last of the transactions since the last call, each of one statement.
-    fn last(&self) -> (String, SentStatement) {
-        let sent: Vec<SentStatement> = self
-            .take()
-            .into_iter()
-            .filter(|sent| sent.sql.starts_with("BEGIN") || sent.sql.contains("remem."))
-            .collect();
-        let begin = sent
-            .iter()
-            .rposition(|sent| sent.sql.starts_with("BEGIN"))
-            .expect("a transaction");
-        assert_eq!(sent.len(), begin + 2, "one statement: {sent:?}");
-        (sent[begin].sql.clone(), sent[begin + 1].clone())
-    }
-}
-
-/// A store whose connections all lead through a recorder.
-async fn recorded(
-    database: &TestDatabase,
-    options: PostgresOptions,
-) -> (PostgresStore, StatementLog) {
-    let (login, place) = database.app_url.rsplit_once('@').unwrap();
-    let (server, name) = place.split_once('/').unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let log = StatementLog::default();
-    let url = format!(
-        "{login}@{}/{name}?sslmode=disable",
-        listener.local_addr().unwrap()
-    );
-    let server = server.to_owned();
-    let kept = log.clone();
-    tokio::spawn(async move {
-        let mut count = 0;
-        while let Ok((client, _)) = listener.accept().await {
-            let server = TcpStream::connect(&server).await.unwrap();
-            client.set_nodelay(true).unwrap();
-            server.set_nodelay(true).unwrap();
-            let (from, mut back) = client.into_split();
-            let (mut answers, to) = server.into_split();
-            tokio::spawn(async move { tokio::io::copy(&mut answers, &mut back).await });
-            tokio::spawn(record(from, to, count, kept.clone()));
-            count += 1;
-        }
-    });
-    let store = PostgresStore::open(PostgresOptions {
-        target: PostgresTarget::parse(&url).unwrap(),
-        ..options
-    })
-    .await
-    .unwrap();
-    (store, log)
-}
-
-/// Forwards one connection's requests, message by message, and records the statements.
-async fn record(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    connection: usize,
-    log: StatementLog,
-) -> std::io::Result<()> {
-    let mut prepared: HashMap<String, String> = HashMap::new();
-    let mut started = false;
-    loop {
-        // The first message has no kind.
-        let kind = if started { from.read_u8().await? } else { 0 };
-        let length = from.read_u32().await?;
-        let mut body = vec![0; length as usize - 4];
-        from.read_exact(&mut body).await?;
-        let mut fields = MessageReader(&body);
-        match kind {
-            b'P' => {
-                let name = fields.text();
-                let sql = fields.text();
-                prepared.insert(name, sql);
-            }
-            b'B' => {
-                let _portal = fields.text();
-                let name = fields.text();
-                log.push(connection, prepared[&name].clone(), fields.params());
-            }
-            b'Q' => log.push(connection, fields.text(), Vec::new()),
-            _ => {}
-        }
-        let head = [&[kind][usize::from(!started)..], &length.to_be_bytes()].concat();
-        to.write_all(&[head, body].concat()).await?;
-        started = true;
-    }
-}
-
-/// Reads the fields of a message.
-struct MessageReader<'a>(&'a [u8]);
-
-impl MessageReader<'_> {
-    fn text(&mut self) -> String {
-        let end = self.0.iter().position(|byte| *byte == 0).unwrap();
-        let text = String::from_utf8(self.0[..end].to_vec()).unwrap();
-        self.0 = &self.0[end + 1..];
-        text
-    }
-
-    fn bytes(&mut self, length: usize) -> Vec<u8> {
-        let (bytes, rest) = self.0.split_at(length);
-        self.0 = rest;
-        bytes.to_vec()
-    }
-
-    fn number(&mut self, length: usize) -> i64 {
-        self.bytes(length)
-            .into_iter()
-            .fold(0, |number, byte| number << 8 | i64::from(byte))
-    }
-
-    /// The parameters of a Bind message; NULL reads as empty.
-    fn params(&mut self) -> Vec<Vec<u8>> {
-        let formats = self.number(2);
-        self.bytes(formats as usize * 2);
-        let count = self.number(2);
-        let mut value = || match self.number(4) {
-            0xffff_ffff => Vec::new(),
-            length => self.bytes(length as usize),
-        };
-        (0..count).map(|_| value()).collect()
-    }
-}
 
 /// Statements that name no tenant, and the reasons why that is right.
 fn across_tenants(sql: &str) -> bool {
@@ -260,18 +85,12 @@ async fn every_statement_runs_under_an_identity_and_binds_that_tenant() {
     use_the_directory(&store).await;
     conformance::exercise(&store).await;
     store.host_secret(&[1; 32]).await.unwrap();
-    let mut identity = HashMap::<usize, Option<Vec<u8>>>::new();
+    let mut identity = HashMap::<usize, Option<String>>::new();
     let mut texts = HashMap::<String, usize>::new();
     for sent in log.take() {
         let now = identity.entry(sent.connection).or_default();
         if sent.sql.starts_with("BEGIN") || sent.sql == "COMMIT" {
-            *now = None;
-        } else if sent
-            .sql
-            .starts_with("SELECT set_config('app.tenant_id', $1, true)")
-        {
-            assert!(now.is_none(), "an identity is set once in a transaction");
-            *now = Some(sent.params[0].clone());
+            *now = sent.tenant();
         } else if mentions(&sent.sql) > 0 {
             let who = now
                 .as_ref()
@@ -279,7 +98,7 @@ async fn every_statement_runs_under_an_identity_and_binds_that_tenant() {
             *texts.entry(sent.sql.clone()).or_default() += 1;
             if !across_tenants(&sent.sql) {
                 assert!(
-                    !who.is_empty() && sent.params.contains(who),
+                    !who.is_empty() && sent.params.contains(&who.as_bytes().to_vec()),
                     "its tenant is the one that acts: {}",
                     sent.sql
                 );

@@ -3,13 +3,13 @@
 //!
 //! One test for each way in which row-level security is known to fail in practice, on plain
 //! connections past the gate; then each separation by itself, with the other one removed.
-//! connections past the gate; then each wall alone, with the other one removed.
 
 #![allow(
     clippy::disallowed_methods,
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
+use crate::recorder::recorded;
 use crate::workshop;
 use remem_core::event::NodeEnded;
 use remem_core::{
@@ -437,31 +437,6 @@ async fn an_identity_outside_of_a_transaction_has_no_effect() {
     assert_eq!(answer(&app, "SELECT 1 FROM remem.entry").await, "0 rows");
 }
 
-/// Replaces `set_config` by a function found first on the application's search path: a transaction
-/// that begins with an identity already in its session fails.
-async fn spy_on_left_over_identities(database: &TestDatabase) {
-    let name = &database.name;
-    let spy = format!(
-        "CREATE SCHEMA spy; GRANT USAGE ON SCHEMA spy TO public;
-         CREATE FUNCTION spy.set_config(name text, value text, is_local boolean) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
-           IF coalesce(current_setting(name, true), '') <> '' THEN RAISE EXCEPTION 'an identity was left behind'; END IF;
-           RETURN pg_catalog.set_config(name, value, is_local);
-         END $$;
-         ALTER ROLE {name}_app IN DATABASE {name} SET search_path = spy, pg_catalog, public"
-    );
-    database.admin().await.batch_execute(&spy).await.unwrap();
-    let app = database.app().await;
-    app.batch_execute("SELECT set_config('app.tenant_id', 'a', false)")
-        .await
-        .unwrap();
-    assert!(
-        app.batch_execute("SELECT set_config('app.tenant_id', 'b', true)")
-            .await
-            .is_err(),
-        "the spy would notice"
-    );
-}
-
 /// A sequence of operations of one tenant: every result is about itself.
 async fn live(store: &dyn Store, s: &Scope, rounds: usize) {
     for n in 0..rounds {
@@ -507,8 +482,7 @@ async fn live(store: &dyn Store, s: &Scope, rounds: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tenants_sharing_a_connection_stay_isolated() {
     let database = TestDatabase::fresh().await;
-    spy_on_left_over_identities(&database).await;
-    let store = PostgresStore::open(database.options(1)).await.unwrap();
+    let (store, log) = recorded(&database, database.options(1)).await;
     let one = scope("first", "m");
     let other = scope("second", "m");
     let third = scope("third", "m");
@@ -517,13 +491,13 @@ async fn tenants_sharing_a_connection_stay_isolated() {
         live(&store, &other, 12),
         live(&store, &third, 12)
     );
+    log.assert_no_identity_is_left_behind();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelled_calls_leak_neither_an_identity_nor_a_connection() {
     let database = TestDatabase::fresh().await;
-    spy_on_left_over_identities(&database).await;
-    let store = PostgresStore::open(database.options(2)).await.unwrap();
+    let (store, log) = recorded(&database, database.options(2)).await;
     let one = scope("first", "m");
     let other = scope("second", "m");
     put(&store, &one, "kept", draft("falcon of the first"), NOON).await;
@@ -585,6 +559,7 @@ async fn cancelled_calls_leak_neither_an_identity_nor_a_connection() {
         );
         store.verify(&s.tenant).await.unwrap();
     }
+    log.assert_no_identity_is_left_behind();
 }
 
 #[tokio::test]
@@ -748,16 +723,20 @@ async fn inv_13_a_row_cannot_reference_another_users_memory() {
     );
 }
 
-/// The setting that the gate sets and the one that the policies read have one name, written once in
+/// The setting that a transaction sets and the one that the policies read have one name, written once in
 /// the code.
 #[tokio::test]
 async fn the_gate_and_the_policies_use_the_same_user_setting() {
     let (database, _store) = two_tenants().await;
-    let gate = include_str!("../../src/postgres/gate.rs");
-    let (_, name) = gate.split_once("SESSION_VAR_USER_ID: &str = \"").unwrap();
+    let source = include_str!("../../src/postgres/identity.rs");
+    let (product, _) = source.split_once("#[cfg(test)]").unwrap();
+    let (_, name) = product
+        .split_once("SESSION_VAR_USER_ID: &str = \"")
+        .unwrap();
     let name = name.split_once('"').unwrap().0;
     assert_eq!(name, "app.user_id");
-    assert_eq!(gate.matches("app.user_id").count(), 1, "it is defined once");
+    let uses = product.matches("app.user_id").count();
+    assert_eq!(uses, 1, "it is defined once");
     let admin = database.admin().await;
     let source = "SELECT p.prosrc FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'remem' AND p.proname = $1";
     let source: String = admin
@@ -1038,8 +1017,9 @@ async fn a_stranger_reads_and_writes_no_row_of_any_table() {
     }
 }
 
-/// The policy reads a setting, and SQL can change settings. So values reach the database as bound
-/// parameters only: text that became SQL could choose its tenant.
+/// The policy reads a setting, and SQL can change settings. So values of callers reach the database
+/// as bound parameters only: text that became SQL could choose its tenant. (An identity is text of
+/// names that were parsed: `postgres/identity.rs` tests what becomes of other texts.)
 #[tokio::test]
 async fn hostile_values_are_never_interpreted_as_sql() {
     let (database, store) = two_tenants().await;
