@@ -196,7 +196,7 @@ impl TenantReader for PostgresReader {
     async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError> {
         let page =
             "WHERE r.tenant_id = $1 AND (r.kind, r.key) > ($2, $3) ORDER BY r.kind, r.key LIMIT $4";
-        let source = "LEFT JOIN remem.entry e ON e.tenant_id = r.tenant_id AND e.scope_id = r.source_scope AND e.row_id = r.source_row";
+        let source = "LEFT JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = r.source_scope AND e.row_id = r.source_row";
         let sql = format!(
             "SELECT {} FROM remem.record r {source} {page}",
             rows::RECORD
@@ -316,34 +316,38 @@ fn read_record(row: &Row) -> Result<RecordRow, StoreError> {
 const AS_REVIEWER: &str = "SELECT set_config('role', current_database() || '_reviewer', true)";
 const AS_BEFORE: &str = "SELECT set_config('role', 'none', true)";
 const PUT_RECORDS: &str = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row)
-     SELECT $1, w.kind, w.key, w.version, w.at, w.body, w.due, w.topic, w.scope_id, e.row_id
-     FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::text[], $9::bigint[], $10::bytea[])
+     SELECT c.tenant_id, w.kind, w.key, w.version, w.at, w.body, w.due, w.topic, w.scope_id, e.row_id
+     FROM remem.tenant_clock c CROSS JOIN unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::text[], $9::bigint[], $10::bytea[])
        AS w (kind, key, version, at, body, due, topic, scope_id, id_hash)
-     LEFT JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash ON CONFLICT DO NOTHING";
+     LEFT JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash
+     WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING";
 const PUT_REVIEWS: &str = "INSERT INTO remem.review (tenant_id, kind, key, version, at, body, due)
-     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[])
+     SELECT c.tenant_id, u.* FROM remem.tenant_clock c
+     CROSS JOIN unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[]) u WHERE c.tenant_id = $1
      ON CONFLICT (tenant_id, kind, key) DO NOTHING";
 const DROP_RECORDS: &str = "DELETE FROM remem.record WHERE tenant_id = $1";
 const DROP_REVIEWS: &str = "DELETE FROM remem.review WHERE tenant_id = $1";
 const PUT_EVENTS: &str = "INSERT INTO remem.event (tenant_id, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash)
-     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::text[],
-       $10::bytea[]) ON CONFLICT DO NOTHING";
+     SELECT c.tenant_id, u.* FROM remem.tenant_clock c
+     CROSS JOIN unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::text[], $10::bytea[]) u
+     WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING";
 const PUT_SCOPES: &str = "INSERT INTO remem.scope (tenant_id, scope_id, memory_ref, owner)
-     SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::text[]) ON CONFLICT DO NOTHING";
+     SELECT c.tenant_id, u.* FROM remem.tenant_clock c CROSS JOIN unnest($2::bigint[], $3::text[], $4::text[]) u
+     WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING";
 const PUT_REPEATS: &str = "INSERT INTO remem.idempotency (tenant_id, operation, key, body, at, revision, outcomes)
-     SELECT $1, * FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[]) ON CONFLICT DO NOTHING";
+     SELECT c.tenant_id, u.* FROM remem.tenant_clock c
+     CROSS JOIN unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[]) u WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING";
 const DROP_REPEATS: &str = "DELETE FROM remem.idempotency WHERE tenant_id = $1 AND at < $2";
 /// The next memory gets the number after the last one that was copied.
-const PUT_CLOCK: &str = "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain, scopes)
-     SELECT $1, $2, $3, $4, $5, coalesce((SELECT max(scope_id) FROM remem.scope WHERE tenant_id = $1), 0)
-     ON CONFLICT (tenant_id) DO UPDATE SET revision = excluded.revision, seq = excluded.seq, at = excluded.at, chain = excluded.chain,
-       scopes = excluded.scopes";
+const PUT_CLOCK: &str = "UPDATE remem.tenant_clock SET revision = $2, seq = $3, at = $4, chain = $5,
+       scopes = coalesce((SELECT max(scope_id) FROM remem.scope WHERE tenant_id = $1), 0) WHERE tenant_id = $1";
 /// Expiries and removed entries were copied: the purge pass is due at once, and computes when it is
 /// due next. The due time of records is computed here, because a pass that finds no record due
 /// writes nothing.
-const PUT_DUE: &str = "INSERT INTO remem.upkeep (tenant_id, next_expiry, next_due) SELECT $1, 0, least(
+const PUT_DUE: &str = "INSERT INTO remem.upkeep (tenant_id, next_expiry, next_due) SELECT c.tenant_id, 0, least(
        coalesce((SELECT min(due) FROM remem.record WHERE tenant_id = $1 AND due IS NOT NULL), 9223372036854775807),
        coalesce((SELECT min(due) FROM remem.review WHERE tenant_id = $1 AND due IS NOT NULL), 9223372036854775807))
+     FROM remem.tenant_clock c WHERE c.tenant_id = $1
      ON CONFLICT (tenant_id) DO UPDATE SET next_expiry = 0, next_due = excluded.next_due";
 /// The start time of the server and the number of the database: the same under any address.
 const IDENTITY: &str = "SELECT format('%s %s', pg_postmaster_start_time(), oid) FROM pg_database WHERE datname = current_database()";
@@ -436,11 +440,7 @@ impl CopySide for DatabaseSide {
                 &hash,
             ],
         );
-        self.store
-            .gate()
-            .write(Role::App, Identity::as_host(tenant), vec![put])
-            .await
-            .map(|_| ())
+        lineage::insert_as_host(self.store.gate(), tenant, vec![put]).await
     }
 
     async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), StoreError> {
@@ -449,11 +449,7 @@ impl CopySide for DatabaseSide {
         let memory_ref = column(&page, |r| r.memory_ref.as_str());
         let owner = column(&page, |r| r.owner.as_deref());
         let put = sql_call(PUT_SCOPES, &[&name, &id, &memory_ref, &owner]);
-        self.store
-            .gate()
-            .write(Role::App, Identity::as_host(tenant), vec![put])
-            .await
-            .map(|_| ())
+        lineage::insert_as_host(self.store.gate(), tenant, vec![put]).await
     }
 
     async fn put_entries(
@@ -480,11 +476,7 @@ impl CopySide for DatabaseSide {
             PUT_REPEATS,
             &[&name, &operation, &key, &body, &at, &revision, &outcomes],
         );
-        self.store
-            .gate()
-            .write(Role::App, Identity::as_host(tenant), vec![put])
-            .await
-            .map(|_| ())
+        lineage::insert_as_host(self.store.gate(), tenant, vec![put]).await
     }
 
     /// Runs as the worker: the application has no right to delete the records that make a
@@ -508,18 +500,11 @@ impl CopySide for DatabaseSide {
 
     async fn delete_records(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let name = tenant.as_str();
-        self.store
-            .gate()
-            .write(
-                Role::App,
-                Identity::as_host(tenant),
-                vec![
-                    sql_call(DROP_RECORDS, &[&name]),
-                    sql_call(DROP_REVIEWS, &[&name]),
-                ],
-            )
-            .await
-            .map(|_| ())
+        let calls = vec![
+            sql_call(DROP_RECORDS, &[&name]),
+            sql_call(DROP_REVIEWS, &[&name]),
+        ];
+        lineage::write_as_host(self.store.gate(), tenant, calls).await
     }
 
     async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError> {
@@ -555,11 +540,7 @@ impl CopySide for DatabaseSide {
             PUT_REVIEWS,
             &[&name, &kind, &key, &version, &at, &body, &due],
         );
-        self.store
-            .gate()
-            .write(Role::App, Identity::as_host(tenant), vec![put, inert])
-            .await
-            .map(|_| ())
+        lineage::insert_as_host(self.store.gate(), tenant, vec![put, inert]).await
     }
 
     async fn put_replaced(
@@ -611,10 +592,6 @@ impl CopySide for DatabaseSide {
                 &[&name, &clock.revision, &clock.seq, &clock.at, &clock.chain],
             ),
         ];
-        self.store
-            .gate()
-            .write(Role::App, Identity::as_host(tenant), calls)
-            .await
-            .map(|_| ())
+        lineage::insert_as_host(self.store.gate(), tenant, calls).await
     }
 }

@@ -4,6 +4,7 @@
 use super::postgres::{LIMIT, PostgresReader, column};
 use super::rows::{LinkRow, ReplacedRow, SubjectRow};
 use crate::postgres::gate::{Gate, Identity, Role, SqlCall, sql_call};
+use crate::postgres::load::{NO_CHAIN, START_CLOCK};
 use crate::postgres::rows::get;
 use crate::stored::content_hash;
 use remem_core::TenantId;
@@ -86,27 +87,44 @@ const PUT_REPLACED: &str = "UPDATE remem.entry e SET replaced_by = r.row_id
      JOIN remem.entry r ON r.tenant_id = $1 AND r.scope_id = w.scope_id AND r.id_hash = w.by_hash
      WHERE e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash AND e.replaced_by IS DISTINCT FROM r.row_id";
 const PUT_LINKS: &str = "INSERT INTO remem.lineage (tenant_id, scope_id, row_id, source_scope, source_row)
-     SELECT $1, e.scope_id, e.row_id, s.scope_id, s.row_id
-     FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[]) AS w (scope_id, id_hash, source_scope, source_hash)
+     SELECT c.tenant_id, e.scope_id, e.row_id, s.scope_id, s.row_id
+     FROM remem.tenant_clock c CROSS JOIN unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[]) AS w (scope_id, id_hash, source_scope, source_hash)
      JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash
-     JOIN remem.entry s ON s.tenant_id = $1 AND s.scope_id = w.source_scope AND s.id_hash = w.source_hash ON CONFLICT DO NOTHING";
+     JOIN remem.entry s ON s.tenant_id = $1 AND s.scope_id = w.source_scope AND s.id_hash = w.source_hash
+     WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING";
 const DROP_SUBJECTS: &str = "DELETE FROM remem.entry_subject WHERE tenant_id = $1";
 const PUT_SUBJECTS: &str = "INSERT INTO remem.entry_subject (tenant_id, subject, scope_id, row_id)
-     SELECT $1, w.subject, e.scope_id, e.row_id FROM unnest($2::bytea[], $3::bigint[], $4::bytea[]) AS w (subject, scope_id, id_hash)
-     JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash ON CONFLICT DO NOTHING";
+     SELECT c.tenant_id, w.subject, e.scope_id, e.row_id
+     FROM remem.tenant_clock c CROSS JOIN unnest($2::bytea[], $3::bigint[], $4::bytea[]) AS w (subject, scope_id, id_hash)
+     JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash
+     WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING";
 
 pub(super) fn id_hash(id: &str) -> Vec<u8> {
     content_hash(id.as_bytes()).to_vec()
 }
 
+/// Runs statements that change or delete rows.
 pub(super) async fn write_as_host(
     gate: &Gate,
     tenant: &TenantId,
-    call: SqlCall<'_>,
+    calls: Vec<SqlCall<'_>>,
 ) -> Result<(), StoreError> {
-    gate.write(Role::App, Identity::as_host(tenant), vec![call])
+    gate.write(Role::App, Identity::as_host(tenant), calls)
         .await
         .map(|_| ())
+}
+
+/// Runs statements that insert rows, which take the tenant from its clock: a new tenant gets one,
+/// which stands where it starts until the copy is complete.
+pub(super) async fn insert_as_host(
+    gate: &Gate,
+    tenant: &TenantId,
+    calls: Vec<SqlCall<'_>>,
+) -> Result<(), StoreError> {
+    let name = tenant.as_str();
+    let mut all = vec![sql_call(START_CLOCK, &[&name, &NO_CHAIN])];
+    all.extend(calls);
+    write_as_host(gate, tenant, all).await
 }
 
 pub(super) async fn put_replaced(
@@ -121,7 +139,7 @@ pub(super) async fn put_replaced(
     write_as_host(
         gate,
         tenant,
-        sql_call(PUT_REPLACED, &[&name, &scope, &id, &by]),
+        vec![sql_call(PUT_REPLACED, &[&name, &scope, &id, &by])],
     )
     .await
 }
@@ -136,16 +154,14 @@ pub(super) async fn put_links(
     let id = column(page, |r| id_hash(&r.id));
     let source_scope = column(page, |r| r.source_scope);
     let source = column(page, |r| id_hash(&r.source_id));
-    write_as_host(
-        gate,
-        tenant,
-        sql_call(PUT_LINKS, &[&name, &scope, &id, &source_scope, &source]),
-    )
-    .await
+    let put = sql_call(PUT_LINKS, &[&name, &scope, &id, &source_scope, &source]);
+    insert_as_host(gate, tenant, vec![put]).await
 }
 
 pub(super) async fn delete_subjects(gate: &Gate, tenant: &TenantId) -> Result<(), StoreError> {
-    write_as_host(gate, tenant, sql_call(DROP_SUBJECTS, &[&tenant.as_str()])).await
+    let name = tenant.as_str();
+    let drop = sql_call(DROP_SUBJECTS, &[&name]);
+    write_as_host(gate, tenant, vec![drop]).await
 }
 
 pub(super) async fn put_subjects(
@@ -157,10 +173,6 @@ pub(super) async fn put_subjects(
     let subject = column(page, |r| r.subject.as_slice());
     let scope = column(page, |r| r.scope_id);
     let id = column(page, |r| id_hash(&r.id));
-    write_as_host(
-        gate,
-        tenant,
-        sql_call(PUT_SUBJECTS, &[&name, &subject, &scope, &id]),
-    )
-    .await
+    let put = sql_call(PUT_SUBJECTS, &[&name, &subject, &scope, &id]);
+    insert_as_host(gate, tenant, vec![put]).await
 }

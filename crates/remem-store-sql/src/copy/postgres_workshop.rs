@@ -2,7 +2,7 @@
 //! digests of their ids.
 
 use super::postgres::{LIMIT, PostgresReader, column};
-use super::postgres_lineage::{id_hash, write_as_host};
+use super::postgres_lineage::{id_hash, insert_as_host, write_as_host};
 use super::rows::{ActionRow, RuleRow, SlotRow};
 use crate::postgres::gate::{Gate, sql_call};
 use crate::postgres::rows::get;
@@ -80,13 +80,15 @@ const PUT_SLOTS: &str =
     "UPDATE remem.entry e SET slot = w.slot FROM unnest($2::bigint[], $3::bytea[], $4::text[]) AS w (scope_id, id_hash, slot)
      WHERE e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash AND e.slot IS DISTINCT FROM w.slot";
 const PUT_ACTIONS: &str = "INSERT INTO remem.action_link (tenant_id, scope_id, row_id, action, reference, linked_at, linked_by)
-     SELECT $1, e.scope_id, e.row_id, w.action, w.reference, w.linked_at, w.linked_by
-     FROM unnest($2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::bigint[], $7::text[])
+     SELECT c.tenant_id, e.scope_id, e.row_id, w.action, w.reference, w.linked_at, w.linked_by
+     FROM remem.tenant_clock c CROSS JOIN unnest($2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::bigint[], $7::text[])
        AS w (scope_id, id_hash, action, reference, linked_at, linked_by)
-     JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash ON CONFLICT DO NOTHING";
+     JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash
+     WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING";
 const DROP_RULES: &str = "DELETE FROM remem.rule WHERE tenant_id = $1";
 const PUT_RULES: &str = "INSERT INTO remem.rule (tenant_id, world, id, body, at)
-     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[]) ON CONFLICT DO NOTHING";
+     SELECT c.tenant_id, u.* FROM remem.tenant_clock c CROSS JOIN unnest($2::text[], $3::text[], $4::text[], $5::bigint[]) u
+     WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING";
 
 pub(super) async fn put_slots(
     gate: &Gate,
@@ -100,7 +102,7 @@ pub(super) async fn put_slots(
     write_as_host(
         gate,
         tenant,
-        sql_call(PUT_SLOTS, &[&name, &scope, &id, &slot]),
+        vec![sql_call(PUT_SLOTS, &[&name, &scope, &id, &slot])],
     )
     .await
 }
@@ -117,19 +119,17 @@ pub(super) async fn put_actions(
     let reference = column(page, |r| r.reference.as_str());
     let at = column(page, |r| r.linked_at);
     let by = column(page, |r| r.linked_by.as_deref());
-    write_as_host(
-        gate,
-        tenant,
-        sql_call(
-            PUT_ACTIONS,
-            &[&name, &scope, &id, &action, &reference, &at, &by],
-        ),
-    )
-    .await
+    let put = sql_call(
+        PUT_ACTIONS,
+        &[&name, &scope, &id, &action, &reference, &at, &by],
+    );
+    insert_as_host(gate, tenant, vec![put]).await
 }
 
 pub(super) async fn drop_rules(gate: &Gate, tenant: &TenantId) -> Result<(), StoreError> {
-    write_as_host(gate, tenant, sql_call(DROP_RULES, &[&tenant.as_str()])).await
+    let name = tenant.as_str();
+    let drop = sql_call(DROP_RULES, &[&name]);
+    write_as_host(gate, tenant, vec![drop]).await
 }
 
 pub(super) async fn put_rules(
@@ -142,10 +142,6 @@ pub(super) async fn put_rules(
     let id = column(page, |r| r.id.as_str());
     let body = column(page, |r| r.body.as_str());
     let at = column(page, |r| r.at);
-    write_as_host(
-        gate,
-        tenant,
-        sql_call(PUT_RULES, &[&name, &world, &id, &body, &at]),
-    )
-    .await
+    let put = sql_call(PUT_RULES, &[&name, &world, &id, &body, &at]);
+    insert_as_host(gate, tenant, vec![put]).await
 }

@@ -3,7 +3,7 @@
 //! Two copies that run at once lock each other out, page by page.
 
 use super::gate::{Gate, Identity, Role, TripError, sql_call};
-use super::load::{PostgresRow, read_link};
+use super::load::{NO_CHAIN, PostgresRow, START_CLOCK, read_link};
 use super::rows::get;
 use super::save::Saving;
 use crate::rows::entry;
@@ -45,11 +45,12 @@ pub(crate) async fn put_entries(
         sql_call(MEMORIES, &[&name, &scopes]),
         sql_call(&ENTRIES, &[&name, &scopes, &hashes]),
         sql_call(LINKS, &[&name, &scopes, &hashes]),
+        sql_call(START_CLOCK, &[&name, &NO_CHAIN]),
     ];
     let (transaction, results) = gate
         .open(BEGIN, Role::App, Identity::as_host(tenant), calls)
         .await?;
-    // The clock is copied last.
+    // The clock is copied last; until then it stands where it starts.
     let mut working = Working::new(TenantClock::default(), RowNumbers::ByMemory);
     for row in &results[1] {
         let malformed = StoreError::Damaged("a name is malformed");

@@ -102,6 +102,7 @@ fn read_tenant(row: &Row) -> Result<TenantRecord, StoreError> {
     })
 }
 
+// Of all tenants for a key that is presented; else the tenant is bound where this is used.
 const SELECT_KEY: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal, trust FROM remem.api_key";
 
 fn read_key(row: &Row) -> Result<KeyRecord, StoreError> {

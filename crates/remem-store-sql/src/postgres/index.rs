@@ -129,13 +129,15 @@ impl IndexWrites {
 
 const NEW_TAGS: &str =
     "INSERT INTO remem.entry_tag (tenant_id, scope_id, tag, created_at, id_head, row_id)
-     SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[])";
+     SELECT c.tenant_id, u.* FROM remem.tenant_clock c
+     CROSS JOIN unnest($2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[]) u WHERE c.tenant_id = $1";
 const OLD_TAGS: &str = "DELETE FROM remem.entry_tag g
      USING unnest($2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[]) AS o (scope_id, tag, created_at, id_head, row_id)
      WHERE g.tenant_id = $1 AND g.scope_id = o.scope_id AND g.tag = o.tag AND g.created_at = o.created_at AND g.id_head = o.id_head
        AND g.row_id = o.row_id";
 const NEW_POSTINGS: &str = "INSERT INTO remem.posting (tenant_id, scope_id, word, row_id, times, words)
-     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::smallint[], $6::integer[])";
+     SELECT c.tenant_id, u.* FROM remem.tenant_clock c
+     CROSS JOIN unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::smallint[], $6::integer[]) u WHERE c.tenant_id = $1";
 const OLD_POSTINGS: &str =
     "DELETE FROM remem.posting p USING unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, word, row_id)
      WHERE p.tenant_id = $1 AND p.scope_id = o.scope_id AND p.word = o.word AND p.row_id = o.row_id";

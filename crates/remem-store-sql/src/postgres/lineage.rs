@@ -100,7 +100,7 @@ impl Gate {
     ) -> Result<Vec<StoredSignature>, StoreError> {
         let sql = format!(
             "SELECT g.scope_id, g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature, e.trust FROM remem.signature g
-             JOIN remem.entry e ON e.tenant_id = g.tenant_id AND e.scope_id = g.scope_id AND e.row_id = g.row_id
+             JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = g.scope_id AND e.row_id = g.row_id
              WHERE g.tenant_id = $1 AND g.scope_id = {SCOPE} AND g.row_id > $3 AND e.row_id > $3 AND {ELIGIBLE} ORDER BY g.row_id LIMIT $4"
         );
         let t = scope.tenant.as_str();
@@ -172,8 +172,8 @@ impl Gate {
     ) -> Result<Vec<RelatedEntry>, StoreError> {
         let sql = format!(
             "SELECT s.memory_ref, e.id, e.removed_reason FROM remem.lineage l
-             JOIN remem.entry e ON e.tenant_id = l.tenant_id AND e.scope_id = l.{other_s} AND e.row_id = l.{other_r}
-             JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
+             JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = l.{other_s} AND e.row_id = l.{other_r}
+             JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = e.scope_id
              WHERE l.tenant_id = $1 AND l.{s} = $2 AND l.{r} = $3 ORDER BY e.created_at, e.id, s.memory_ref"
         );
         let rows = self

@@ -24,7 +24,10 @@ const PAGE_ROWS: i64 = 10_000;
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
 
 const LOCK_CLOCK: &str = "SELECT revision, seq, at, chain, scopes FROM remem.tenant_clock WHERE tenant_id = $1 FOR NO KEY UPDATE";
-const START_CLOCK: &str = "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain) VALUES ($1, 0, 0, 0, $2) ON CONFLICT DO NOTHING";
+/// The clock of a tenant that has none yet. Every row of a tenant takes its name from it.
+pub(crate) const START_CLOCK: &str = "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain) VALUES ($1, 0, 0, 0, $2) ON CONFLICT DO NOTHING";
+/// The hash before the first event of a chain.
+pub(crate) const NO_CHAIN: &[u8] = &[0; 32];
 const MEMORIES: &str = "SELECT memory_ref, scope_id, next_row FROM remem.scope WHERE tenant_id = $1 AND memory_ref = ANY($2)";
 const RESULTS: &str =
     "SELECT i.operation, i.key, i.body, i.at, i.revision, i.outcomes FROM unnest($2::text[], $3::bytea[]) AS w (operation, key)
@@ -300,8 +303,7 @@ pub(super) async fn load(
     let (transaction, mut results) = gate.open("BEGIN", Role::App, identity, calls).await?;
     if results[0].is_empty() {
         // The tenant's first write. The rows above were read without the lock: read them again.
-        let zeros = [0u8; 32].to_vec();
-        let mut calls = vec![sql_call(START_CLOCK, &[&name, &zeros])];
+        let mut calls = vec![sql_call(START_CLOCK, &[&name, &NO_CHAIN])];
         calls.extend(keys.calls(&name).into_iter().map(|(_, call)| call));
         results = transaction
             .run(calls)

@@ -14,7 +14,7 @@ impl Gate {
         at: Timestamp,
         limit: u32,
     ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-        let sql = "SELECT s.memory_ref, e.id FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
+        let sql = "SELECT s.memory_ref, e.id FROM remem.entry e JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = e.scope_id
                    WHERE e.tenant_id = $1 AND e.rev_to IS NULL AND e.expires_at IS NOT NULL AND e.expires_at <= $2
                    ORDER BY e.expires_at LIMIT $3";
         let params: [&(dyn ToSql + Sync); 3] = [&tenant.as_str(), &at.0, &i64::from(limit)];
@@ -26,7 +26,7 @@ impl Gate {
         tenant: &TenantId,
         limit: u32,
     ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-        let sql = "SELECT s.memory_ref, e.id FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
+        let sql = "SELECT s.memory_ref, e.id FROM remem.entry e JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = e.scope_id
                    WHERE e.tenant_id = $1 AND e.erased_at IS NULL AND e.removed_reason IN ('deleted', 'compacted', 'closed')
                      AND e.rev_to <= coalesce((SELECT min(revision) FROM remem.snapshot WHERE tenant_id = $1), 9223372036854775807)
                    ORDER BY e.rev_to LIMIT $2";
@@ -63,7 +63,7 @@ impl Gate {
     ) -> Result<RescanPage, StoreError> {
         let sql = format!(
             "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id, s.memory_ref FROM remem.entry e
-             JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
+             JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = e.scope_id
              WHERE e.tenant_id = $1 AND (e.scope_id, e.row_id) > ($2, $3) AND e.scan <> $4 AND e.erased_at IS NULL
              ORDER BY e.scope_id, e.row_id LIMIT $5"
         );
@@ -99,9 +99,11 @@ impl Gate {
     /// that holds names and instants only.
     pub async fn due(&self, work: DueWork, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
         let sql = match work {
+            // Of all tenants.
             DueWork::Purge => {
                 "SELECT tenant_id FROM remem.upkeep WHERE next_expiry <= $1 ORDER BY next_expiry LIMIT 1000"
             }
+            // Of all tenants.
             DueWork::Records => {
                 "SELECT tenant_id FROM remem.upkeep WHERE next_due <= $1 ORDER BY next_due LIMIT 1000"
             }
@@ -148,7 +150,7 @@ impl Gate {
         for_ms: u64,
     ) -> Result<Option<Fence>, StoreError> {
         let sql = "INSERT INTO remem.lease AS l (tenant_id, pass, holder, fence, until)
-                     SELECT $1, $2, $3, 1, now.ms + $4 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms) now
+                     VALUES ($1, $2, $3, 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $4)
                    ON CONFLICT (tenant_id, pass) DO UPDATE SET holder = excluded.holder, until = excluded.until,
                      fence = CASE WHEN l.holder = excluded.holder AND l.until > excluded.until - $4 THEN l.fence ELSE l.fence + 1 END
                    WHERE l.until <= excluded.until - $4 OR l.holder = excluded.holder

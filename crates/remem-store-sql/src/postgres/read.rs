@@ -359,7 +359,7 @@ pub(super) fn push_tags<'a>(statement: &mut StatementBuilder<'a>, tags: &'a [Str
 
 fn has_tag(fence: &str) -> String {
     format!(
-        " AND EXISTS (SELECT 1 FROM remem.entry_tag x WHERE x.tenant_id = e.tenant_id AND x.scope_id = e.scope_id
+        " AND EXISTS (SELECT 1 FROM remem.entry_tag x WHERE x.tenant_id = $1 AND x.scope_id = e.scope_id
             AND x.tag = ? AND x.created_at = e.created_at AND x.id_head = left(e.id, 100) AND x.row_id = e.row_id{fence})"
     )
 }

@@ -9,9 +9,11 @@ use remem_store::{RecordLookup, StoreError};
 use serde_json::Value;
 use tokio_postgres::Row;
 
+// The tenant is bound by those who use these columns.
 const RECORD_COLUMNS: &str = "r.key, r.version, r.at, r.body, r.due, r.topic, s.memory_ref, e.id FROM remem.record r
-     LEFT JOIN remem.scope s ON s.tenant_id = r.tenant_id AND s.scope_id = r.source_scope
-     LEFT JOIN remem.entry e ON e.tenant_id = r.tenant_id AND e.scope_id = r.source_scope AND e.row_id = r.source_row";
+     LEFT JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = r.source_scope
+     LEFT JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = r.source_scope AND e.row_id = r.source_row";
+// The tenant is bound likewise.
 const INERT_COLUMNS: &str =
     "r.key, r.version, r.at, r.body, r.due, NULL::text, NULL::text, NULL::text FROM remem.review r";
 

@@ -112,9 +112,10 @@ static STATEMENTS: LazyLock<Statements> = LazyLock::new(|| {
 
 /// The vectors carry a second form that pgvector compares.
 const NEW_VECTORS: &str = "INSERT INTO remem.vector (tenant_id, scope_id, row_id, model, tier, typology, dimensions, bytes, direction)
-     SELECT $1, n.scope_id, n.row_id, n.model, n.tier, n.typology, length(n.bytes), n.bytes, n.direction::public.halfvec
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bytea[], $8::text[])
-       AS n (scope_id, row_id, model, tier, typology, bytes, direction) ON CONFLICT DO NOTHING";
+     SELECT c.tenant_id, n.scope_id, n.row_id, n.model, n.tier, n.typology, length(n.bytes), n.bytes, n.direction::public.halfvec
+     FROM remem.tenant_clock c
+     CROSS JOIN unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bytea[], $8::text[])
+       AS n (scope_id, row_id, model, tier, typology, bytes, direction) WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING";
 const COUNT_SCOPES: &str = "UPDATE remem.scope s SET next_row = greatest(s.next_row, n.next_row), documents = s.documents + n.documents, words = s.words + n.words
      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS n (scope_id, next_row, documents, words)
      WHERE s.tenant_id = $1 AND s.scope_id = n.scope_id";
@@ -122,9 +123,10 @@ const SAVE_CLOCK: &str = "UPDATE remem.tenant_clock SET revision = $2, seq = $3,
 const NEXT_EXPIRY: &str = "INSERT INTO remem.upkeep AS u (tenant_id, next_expiry) VALUES ($1, $2)
      ON CONFLICT (tenant_id) DO UPDATE SET next_expiry = excluded.next_expiry WHERE u.next_expiry > excluded.next_expiry";
 const NEXT_DUE: &str = "INSERT INTO remem.upkeep AS u (tenant_id, next_expiry, next_due)
-     SELECT $1, 9223372036854775807, least(
+     SELECT c.tenant_id, 9223372036854775807, least(
        coalesce((SELECT min(due) FROM remem.record WHERE tenant_id = $1 AND due IS NOT NULL), 9223372036854775807),
        coalesce((SELECT min(due) FROM remem.review WHERE tenant_id = $1 AND due IS NOT NULL), 9223372036854775807))
+     FROM remem.tenant_clock c WHERE c.tenant_id = $1
      ON CONFLICT (tenant_id) DO UPDATE SET next_due = excluded.next_due WHERE u.next_due <> excluded.next_due";
 
 /// The statements of this file, for the test of their keys.

@@ -303,7 +303,7 @@ pub(super) fn search_statement<'a>(query: &SearchQuery<'a>) -> StatementBuilder<
     let columns = format!(
         ") SELECT {ENTRY_COLUMNS}, e.support, coalesce(k.score, 0), v.bytes,
            (SELECT coalesce(sum(round(1e6::float8 * weight * {}::float8)), 0) FROM rare WHERE NOT meant), coalesce(k.typo, 0),
-           (SELECT count(*) FROM remem.action_link l WHERE l.tenant_id = e.tenant_id AND l.scope_id = e.scope_id AND l.row_id = e.row_id),
+           (SELECT count(*) FROM remem.action_link l WHERE l.tenant_id = $1 AND l.scope_id = e.scope_id AND l.row_id = e.row_id),
            p.row_id IN (SELECT row_id FROM near)
          FROM (SELECT row_id FROM lexical UNION SELECT row_id FROM near) p CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE ",
         bm25::K1 + 1.0

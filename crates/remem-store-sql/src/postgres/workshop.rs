@@ -100,7 +100,7 @@ impl Gate {
     pub async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError> {
         let sql = format!(
             "SELECT l.action, CASE WHEN l.action = '' THEN '' ELSE l.reference END, l.linked_at, l.linked_by FROM remem.entry e
-             JOIN remem.action_link l ON l.tenant_id = e.tenant_id AND l.scope_id = e.scope_id AND l.row_id = e.row_id
+             JOIN remem.action_link l ON l.tenant_id = $1 AND l.scope_id = e.scope_id AND l.row_id = e.row_id
              WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.id_hash = $3 AND e.id = $4 ORDER BY l.linked_at, l.action, l.reference"
         );
         let t = scope.tenant.as_str();
@@ -134,7 +134,7 @@ impl Gate {
         memory_ref: Option<&MemoryRef>,
     ) -> Result<Vec<RetentionCount>, StoreError> {
         let sql = "SELECT r.tier, r.typology, r.state, count(*) FROM remem.scope s
-             JOIN remem.retention r ON r.tenant_id = s.tenant_id AND r.scope_id = s.scope_id
+             JOIN remem.retention r ON r.tenant_id = $1 AND r.scope_id = s.scope_id
              WHERE s.tenant_id = $1 AND ($2::text IS NULL OR s.memory_ref = $2) GROUP BY r.tier, r.typology, r.state";
         let t = tenant.as_str();
         let m = memory_ref.map(MemoryRef::as_str);
@@ -157,7 +157,7 @@ impl Gate {
         limit: u32,
     ) -> Result<Vec<EndedStatement>, StoreError> {
         let sql = "SELECT s.memory_ref, e.id, e.invalid_at, e.scope_id, e.row_id
-             FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
+             FROM remem.entry e JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = e.scope_id
              WHERE e.tenant_id = $1 AND e.invalid_at IS NOT NULL AND e.erased_at IS NULL AND e.invalid_at < $2
                AND e.invalid_at >= $4 AND (e.invalid_at, e.scope_id, e.row_id) > ($4, $5, $6) AND (e.rev_to IS NULL
                OR (e.removed_reason = 'invalidated' AND e.rev_to

@@ -47,7 +47,10 @@ impl Dialect {
         format!("unnest({})", arrays.join(", "))
     }
 
-    /// Inserts rows. `key` names the columns of the key beside the tenant.
+    /// Inserts rows. `key` names the columns of the key beside the tenant. On PostgreSQL the tenant
+    /// is read from its clock, which every writer has to see: where the policies hide that row,
+    /// nothing is inserted, and a distributed PostgreSQL runs the statement where the tenant's rows
+    /// are.
     pub fn insert<R>(
         self,
         table: &str,
@@ -62,7 +65,10 @@ impl Dialect {
                     (0..columns.len()).map(|n| format!("?{}", n + 2)).collect();
                 format!("VALUES (?1, {})", values.join(", "))
             }
-            Dialect::Postgres => format!("SELECT $1, * FROM {}", Dialect::arrays(columns)),
+            Dialect::Postgres => format!(
+                "SELECT c.tenant_id, u.* FROM remem.tenant_clock c CROSS JOIN {} u WHERE c.tenant_id = $1",
+                Dialect::arrays(columns)
+            ),
         };
         let conflict = match conflict {
             OnConflict::Fail => String::new(),
@@ -271,6 +277,17 @@ mod tests {
             found += 1;
         }
         assert!(found > 20, "{found} statements change or delete rows");
+    }
+
+    #[test]
+    fn inserted_rows_take_the_tenant_from_its_clock() {
+        let columns = [KEY, REST].concat();
+        let insert = Dialect::Postgres.insert("t", &columns, &["n"], OnConflict::Ignore);
+        assert_eq!(
+            insert.sql,
+            "INSERT INTO remem.t (tenant_id, n, word) SELECT c.tenant_id, u.* FROM remem.tenant_clock c \
+             CROSS JOIN unnest($2::bigint[], $3::text[]) u WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING"
+        );
     }
 
     #[test]

@@ -154,6 +154,7 @@ impl Directory for SqliteDirectory {
     async fn verify(&self) -> Result<u64, StoreError> {
         let inner = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let damages = verify::check_file(&inner.db, &HOST_MIGRATIONS, &SQLITE_HOST)?;
+        // Of all tenants: the host's own file is checked as a whole.
         let sql = "SELECT (SELECT count(*) FROM tenant) + (SELECT count(*) FROM api_key)";
         let count = inner
             .db

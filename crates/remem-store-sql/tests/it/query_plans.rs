@@ -122,11 +122,15 @@ async fn every_statement_runs_under_an_identity_and_binds_that_tenant() {
     }
     for sql in texts.keys().filter(|sql| !across_tenants(sql)) {
         let inserts = sql.starts_with("INSERT")
-            && (sql.contains("SELECT $1,") || sql.contains("VALUES ($1,"));
-        let bound = sql.matches("tenant_id = ").count() + usize::from(inserts);
+            && (sql.contains("SELECT c.tenant_id,") || sql.contains("VALUES ($1,"));
+        let bound = sql.matches("tenant_id = $").count() + usize::from(inserts);
         assert!(
             bound >= mentions(sql),
-            "each of its tables is bound to a tenant: {sql}"
+            "each of its tables is bound to the tenant's parameter: {sql}"
+        );
+        assert!(
+            !sql.contains("SELECT $1,"),
+            "rows take the tenant from its clock: {sql}"
         );
     }
 }

@@ -1,0 +1,1 @@
+-- Nothing to do: a file has one tenant. The twin of PostgreSQL's step of the same name, where functions name the tenant once.
