@@ -6,6 +6,7 @@
 
 mod dependencies;
 mod files;
+mod literals;
 mod sql;
 mod words;
 
