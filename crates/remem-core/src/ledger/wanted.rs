@@ -14,8 +14,8 @@ pub enum EntryNeed {
     Row,
     /// Its row with the text.
     Text,
-    /// Everything that goes or changes when it ends: its text, the entries that it replaced, the
-    /// one that replaced it, its links, and the records made from it.
+    /// Everything that goes or changes when it ends: its text, whether it names a subject, the
+    /// entries that it replaced, the one that replaced it, its links, and the records made from it.
     Neighbourhood,
 }
 

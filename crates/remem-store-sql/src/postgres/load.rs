@@ -49,6 +49,14 @@ const NAMED: &str = "SELECT e.* FROM unnest($2::text[], $3::bytea[]) AS w (memor
      JOIN remem.scope s ON s.tenant_id = $1 AND s.memory_ref = w.memory_ref
      CROSS JOIN LATERAL (SELECT e.scope_id, e.row_id, e.replaced_by FROM remem.entry e
        WHERE e.tenant_id = $1 AND e.scope_id = s.scope_id AND e.id_hash = w.id_hash OFFSET 0) e";
+/// Those of the named entries that name a subject.
+static SUBJECTS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "WITH named AS MATERIALIZED ({NAMED})
+         SELECT n.scope_id, n.row_id FROM named n CROSS JOIN LATERAL (SELECT 1 FROM remem.entry_subject g
+           WHERE g.tenant_id = $1 AND g.scope_id = n.scope_id AND g.row_id = n.row_id LIMIT 1) g"
+    )
+});
 /// The entries that the row `n` replaced and that still have their text.
 const REPLACED: &str = "SELECT d.* FROM remem.entry d WHERE d.tenant_id = $1 AND d.scope_id = n.scope_id AND d.replaced_by = n.row_id
        AND d.replaced_by IS NOT NULL AND d.erased_at IS NULL";
@@ -209,6 +217,11 @@ impl<'a> Keys<'a> {
         );
         add(
             has_endings,
+            Part::Subjects,
+            sql_call(&SUBJECTS, &[tenant, memory, id]),
+        );
+        add(
+            has_endings,
             Part::MadeRecords,
             sql_call(
                 &MADE_RECORDS,
@@ -271,6 +284,7 @@ enum Part {
     Entries,
     Neighbours,
     Links,
+    Subjects,
     MadeRecords,
     Answers,
     Results,
@@ -414,6 +428,16 @@ fn add_rows(
             Part::Links => {
                 let (key, link) = read_link(row)?;
                 working.links.load(key, link);
+            }
+            Part::Subjects => {
+                let key = RowKey {
+                    scope: get(row, 0)?,
+                    row: get(row, 1)?,
+                };
+                sabotage!(
+                    "postgres-a-subject-that-goes-is-still-counted",
+                    working.rows_with_subject.insert(key)
+                );
             }
             Part::Records | Part::MadeRecords => {
                 let (key, record) = read_record(row)?;

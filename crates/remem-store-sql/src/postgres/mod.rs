@@ -29,6 +29,7 @@ pub(crate) mod save;
 mod schema;
 mod search;
 mod shared;
+mod stats;
 mod vector;
 mod verify;
 mod waiters;

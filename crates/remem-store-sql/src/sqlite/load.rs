@@ -9,7 +9,7 @@ use remem_core::ledger::{
     EntryNeed, EntryRow, LinkKey, LinkRow, MemoryRow, RecordKey, RecordRow, RowKey, RowNumbers,
     RuleRow, SnapshotRow, StoredResult, TenantClock, Wanted, Working,
 };
-use remem_core::{MemoryRef, Revision, RunId, Seq, TenantId, Timestamp};
+use remem_core::{MemoryRef, Revision, RunId, Seq, TenantId, Timestamp, sabotage};
 use remem_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use std::sync::LazyLock;
@@ -146,6 +146,14 @@ impl Loader<'_> {
     ) -> Result<(), StoreError> {
         let tenant = self.tenant.as_str();
         self.load_links(key)?;
+        let sql = "SELECT 1 FROM entry_subject WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3 LIMIT 1";
+        let subject = query_one(self.db, sql, params![tenant, key.scope, key.row], |_| {
+            Ok(key)
+        })?;
+        sabotage!(
+            "a-subject-that-goes-is-still-counted",
+            self.working.rows_with_subject.extend(subject)
+        );
         let replaced = params![tenant, key.scope, key.row];
         for (key, row) in self.rows(&ENTRY_STATEMENTS.replaced, replaced)? {
             self.load_links(key)?;

@@ -1,8 +1,7 @@
 //! The embedded store: SQLite in WAL mode, one file per tenant, one more for the directory of
 //! tenants and keys.
 //!
-//! This file owns the set of open tenants; it may not hold a statement (see `read`, `search`,
-//! `apply`, `entry`, `maintain`).
+//! This file owns the set of open tenants; it may not hold a statement (see `read`, `maintain`).
 
 mod around;
 mod caller_texts;
@@ -23,6 +22,7 @@ mod rows;
 pub(crate) mod save;
 mod search;
 mod snapshot;
+pub(crate) mod stats;
 mod tenant;
 mod vector;
 mod verify;
@@ -371,7 +371,7 @@ impl Store for SqliteStore {
         let s = scope.clone();
         let at = at.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
-            read::stats(db, &s, &at)
+            stats::stats(db, &s, &at)
         })
         .await
     }
@@ -388,7 +388,7 @@ impl Store for SqliteStore {
         let after = after.cloned();
         let at = at.clone();
         self.read_as(tenant, actor, move |db| {
-            read::scopes(db, &t, after.as_ref(), limit, &at)
+            stats::scopes(db, &t, after.as_ref(), limit, &at)
         })
         .await
     }
