@@ -44,5 +44,5 @@ pub use row::{
 pub use state::EntryState;
 pub use table::{RowChange, Table};
 pub use totals::MemoryTotals;
-pub use wanted::{EntryNeed, Wanted, weight};
+pub use wanted::{EntryNeed, MovingAnswer, SlotWindow, Wanted, weight};
 pub use working::{RowNumbers, Working};

@@ -177,14 +177,14 @@ impl Working {
     }
 
     /// The known answers of a slot, ended ones included.
-    pub(super) fn answers_of(&self, scope: i64, slot: &str) -> Vec<&EntryRow> {
+    pub(super) fn answers_of(&self, scope: i64, slot: &str) -> Vec<(RowKey, &EntryRow)> {
         let candidates = self.answers.get(&(scope, slot.to_owned()));
         let mut keys: Vec<RowKey> = candidates.cloned().unwrap_or_default();
         keys.sort_unstable();
         keys.dedup();
-        keys.iter()
-            .filter_map(|key| self.entries.get(key))
-            .filter(|row| row.slot.as_deref() == Some(slot))
+        keys.into_iter()
+            .filter_map(|key| Some((key, self.entries.get(&key)?)))
+            .filter(|(_, row)| row.slot.as_deref() == Some(slot))
             .collect()
     }
 

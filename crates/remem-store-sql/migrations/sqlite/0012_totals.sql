@@ -17,3 +17,7 @@ UPDATE scope SET (entries, content_bytes, expiring, with_subject) = (
 -- Statements that are over and still part of their memory, and those that were written before they are true.
 CREATE INDEX entry_over  ON entry (tenant_id, scope_id, invalid_at) WHERE rev_to IS NULL AND invalid_at IS NOT NULL;
 CREATE INDEX entry_later ON entry (tenant_id, scope_id, valid_at) WHERE rev_to IS NULL AND valid_at > created_at;
+
+-- The answers of a slot that take a part of its time, by the end of their windows: a commit loads those that a new one overlaps.
+CREATE INDEX entry_answer ON entry (tenant_id, scope_id, slot, invalid_at)
+  WHERE slot IS NOT NULL AND erased_at IS NULL AND (rev_to IS NULL OR removed_reason = 'invalidated');

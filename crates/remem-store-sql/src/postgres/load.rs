@@ -1,6 +1,7 @@
 //! Loads the rows that a group of batches needs (`Wanted`): the clock, locked, and what the batches
 //! name with its neighbourhood. One round trip, unless an entry has thousands of neighbours.
 
+use super::answers::AnswerKeys;
 use super::gate::{Gate, Identity, Role, SqlCall, Transaction, TripError, sql_call};
 use super::rows::{get, get_bytes, get_u64};
 use crate::rows::entry::{self, ColumnReader, WIDTH};
@@ -66,7 +67,6 @@ struct EntryStatements {
     entries: String,
     neighbours: String,
     links: String,
-    answers: String,
 }
 
 static ENTRY_STATEMENTS: LazyLock<EntryStatements> = LazyLock::new(|| {
@@ -96,12 +96,6 @@ static ENTRY_STATEMENTS: LazyLock<EntryStatements> = LazyLock::new(|| {
              WHERE (l.scope_id, l.row_id, l.action, l.reference) > ($4, $5, $6, $7)
              ORDER BY l.scope_id, l.row_id, l.action, l.reference LIMIT $8"
         ),
-        answers: format!(
-            "SELECT {row} FROM unnest($2::text[], $3::text[]) AS w (memory_ref, slot)
-             JOIN remem.scope s ON s.tenant_id = $1 AND s.memory_ref = w.memory_ref
-             CROSS JOIN LATERAL (SELECT * FROM remem.entry d WHERE d.tenant_id = $1 AND d.scope_id = s.scope_id
-               AND d.slot = w.slot AND d.slot IS NOT NULL AND d.rev_to IS NULL OFFSET 0) d"
-        ),
     }
 });
 
@@ -120,7 +114,7 @@ struct Keys<'a> {
     memories: Vec<&'a str>,
     entries: (Vec<&'a str>, Vec<Vec<u8>>, Vec<bool>),
     endings: (Vec<&'a str>, Vec<Vec<u8>>),
-    answers: (Vec<&'a str>, Vec<&'a str>),
+    answers: AnswerKeys<'a>,
     results: (Vec<&'a str>, Vec<&'a [u8]>),
     records: (Vec<&'a str>, Vec<&'a str>),
     leases: Vec<&'a str>,
@@ -136,11 +130,7 @@ impl<'a> Keys<'a> {
             memories: wanted.memories.iter().map(MemoryRef::as_str).collect(),
             entries: Default::default(),
             endings: Default::default(),
-            answers: wanted
-                .slots
-                .iter()
-                .map(|(m, s)| (m.as_str(), s.as_str()))
-                .unzip(),
+            answers: AnswerKeys::of(wanted),
             results: wanted
                 .results
                 .iter()
@@ -228,11 +218,10 @@ impl<'a> Keys<'a> {
                 &[tenant, memory, id, first.1, first.1, &PAGE_ROWS],
             ),
         );
-        let (memory, slot) = &self.answers;
         add(
-            !slot.is_empty(),
+            !self.answers.is_empty(),
             Part::Answers,
-            sql_call(&statements.answers, &[tenant, memory, slot]),
+            self.answers.call(tenant),
         );
         let (operation, key) = &self.results;
         add(
@@ -418,7 +407,14 @@ fn add_rows(
                 let name = (memory_ref(row, WIDTH)?, entry.id.clone());
                 working.load_entry(name, key, entry);
             }
-            Part::Neighbours | Part::Answers => {
+            Part::Answers => {
+                let (key, entry) = entry::read_row(&mut PostgresRow::new(row))?;
+                sabotage!(
+                    "postgres-answers-in-the-way-are-not-loaded",
+                    working.load_row(key, entry)
+                );
+            }
+            Part::Neighbours => {
                 let (key, entry) = entry::read_row(&mut PostgresRow::new(row))?;
                 sabotage!(
                     "postgres-a-group-does-not-see-whom-it-let-go",

@@ -845,9 +845,9 @@ async fn assert_stats_are_counted(store: &dyn Store, scope: &Scope, now: Timesta
             own_runs: Vec::new(),
         };
         let at = ReadAt::Now(now);
-        let stats = async |at| store.stats(scope, at).await.unwrap();
+        let stats = async |at: &ReadAt| store.stats(scope, at).await.unwrap();
         assert_eq!(stats(&at).await, stats(&counted).await, "{now:?}");
-        let memories = async |at| {
+        let memories = async |at: &ReadAt| {
             let listed = store.memories(&scope.tenant, &scope.actor, None, 1_000, at);
             listed.await.unwrap()
         };

@@ -343,11 +343,11 @@ async fn sqlite_migration_preserves_entries_snapshots_and_index() {
     assert_eq!(
         db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
             .unwrap(),
-        10
+        11
     );
 }
 
-/// Removes the hashes of rows, like a database from before them.
+/// Removes the hashes of rows and what came later, like a database from before them.
 pub(crate) const WITHOUT_HASHES: &str = "DO $$ DECLARE t text; BEGIN
        FOR t IN SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'row_hash'
            WHERE c.relnamespace = 'remem'::regnamespace AND c.relkind = 'r' LOOP
@@ -356,7 +356,9 @@ pub(crate) const WITHOUT_HASHES: &str = "DO $$ DECLARE t text; BEGIN
          EXECUTE format('ALTER TABLE remem.%I DROP COLUMN row_hash', t);
        END LOOP;
      END $$;
-     DROP TABLE remem.hash_fill; DELETE FROM remem.schema_step WHERE name LIKE '%row_hash';";
+     DROP TABLE remem.hash_fill; DROP INDEX remem.entry_over, remem.entry_later, remem.entry_answer;
+     ALTER TABLE remem.scope DROP COLUMN entries, DROP COLUMN content_bytes, DROP COLUMN expiring, DROP COLUMN with_subject;
+     DELETE FROM remem.schema_step WHERE name LIKE '%row_hash' OR series = 'memory' AND number > 10;";
 
 /// Removes what 0007 added, so that the schema is that of the migration before.
 const WITHOUT_WORKSHOP: &str = "DROP VIEW remem.retention; DROP TABLE remem.rule, remem.action_link;
@@ -402,7 +404,8 @@ async fn postgres_migration_preserves_memory_counts() {
             "0007_workshop",
             "0008_recall",
             "0009_action_text",
-            "0010_row_hash"
+            "0010_row_hash",
+            "0012_totals"
         ]
     );
     let filled = backfill_hashes(
@@ -525,7 +528,8 @@ async fn postgres_migrated_keys_are_their_own_principals() {
             "0002_principal",
             "0003_key_trust",
             "0004_row_hash",
-            "0010_row_hash"
+            "0010_row_hash",
+            "0012_totals"
         ]
     );
     // Opening checks the policies: they are in place again.
