@@ -8,6 +8,7 @@ use crate::batch::{Batch, Change};
 use crate::event::{ChainLink, EventBody, chain_hash};
 use crate::ids::{EntryId, MemoryRef, Revision, RunId, Seq, Timestamp};
 use crate::sabotage;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Applies a batch to the loaded rows. A refused batch changes nothing.
 pub fn apply(batch: &Batch, working: &mut Working) -> Result<CommitResult, Refused> {
@@ -63,8 +64,8 @@ pub(super) struct Applier<'a> {
     pub working: &'a mut Working,
     /// Closed rows whose successor is put later in the batch, by the successor's name.
     pub successors: Vec<(EntryName, RowKey)>,
-    /// The slots whose answers the batch changed.
-    pub slots: Vec<(i64, String)>,
+    /// The answers that the batch changed, by memory and slot.
+    pub answers: BTreeMap<(i64, String), BTreeSet<RowKey>>,
     start: Start,
 }
 
@@ -86,7 +87,7 @@ impl<'a> Applier<'a> {
             batch,
             working,
             successors: Vec::new(),
-            slots: Vec::new(),
+            answers: BTreeMap::new(),
             start,
         }
     }

@@ -5,9 +5,11 @@ use super::row::{
     RowKey, RuleRow, SignatureRow, SnapshotRow, StoredResult, TenantClock, VectorRow,
 };
 use super::table::{RowChange, Table};
+use super::totals::{self, MemoryTotals};
 use super::working::Working;
 use crate::embedding::ModelId;
 use crate::ids::{MemoryRef, RuleId, RunId, Timestamp, WorldId};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Everything that a group changed.
@@ -19,6 +21,8 @@ pub struct Effects {
     pub memories: Vec<(MemoryRef, RowChange<MemoryRow>)>,
     /// Entries that are new or have changed, in the order of their rows.
     pub entries: Vec<EntryChange>,
+    /// The changes of what the entries of a memory add up to, by the memory's number.
+    pub totals: BTreeMap<i64, MemoryTotals>,
     /// Sources of entries: a row, and one that its text was made from.
     pub lineage: Vec<(RowKey, RowKey)>,
     /// Subjects of new entries.
@@ -147,6 +151,15 @@ impl Effects {
         let records: Vec<_> = working.records.into_changes().collect();
         let links: Vec<_> = working.links.into_changes().collect();
         let rules: Vec<_> = working.rules.into_changes().collect();
+        let subjects = keys(working.subjects);
+        let forgotten = keys(working.forgotten);
+        let had_subject = |key: RowKey| working.rows_with_subject.contains(&key);
+        let new_subjects: BTreeSet<RowKey> = subjects.iter().map(|(key, _)| *key).collect();
+        let has_subject = |key: RowKey| {
+            new_subjects.contains(&key)
+                || had_subject(key) && forgotten.binary_search(&key).is_err()
+        };
+        let totals = totals::changes(&entries, had_subject, has_subject);
         Effects {
             clock,
             memories: working.memories.into_changes().collect(),
@@ -159,9 +172,10 @@ impl Effects {
                 || rules.iter().any(|(_, change)| before(change).is_some()),
             has_erasable_text: working.has_erasable_text,
             entries,
+            totals,
             lineage: keys(working.lineage),
-            subjects: keys(working.subjects),
-            forgotten: keys(working.forgotten),
+            subjects,
+            forgotten,
             signatures: inserted(working.signatures),
             vectors_deleted: keys(working.vectors_deleted),
             vectors: inserted(working.vectors)

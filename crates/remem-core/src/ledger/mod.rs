@@ -11,6 +11,7 @@
 //! - `put`, `removal`, `succession`, `annotation`, `record`, `rule`, `snapshot`: the rules
 //! - `copy`: what a copied page makes of the entries of its target
 //! - `effects`: what to save
+//! - `totals`: what the entries of a memory add up to
 
 mod annotation;
 mod apply;
@@ -28,6 +29,7 @@ mod succession;
 mod table;
 #[cfg(test)]
 mod tests;
+mod totals;
 mod wanted;
 mod working;
 
@@ -41,5 +43,6 @@ pub use row::{
 };
 pub use state::EntryState;
 pub use table::{RowChange, Table};
-pub use wanted::{EntryNeed, Wanted, weight};
+pub use totals::MemoryTotals;
+pub use wanted::{EntryNeed, MovingAnswer, SlotWindow, Wanted, weight};
 pub use working::{RowNumbers, Working};

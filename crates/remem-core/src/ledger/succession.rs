@@ -7,6 +7,7 @@ use crate::batch::{ClosingReason, RetireReason};
 use crate::entry::Typology;
 use crate::ids::Timestamp;
 use crate::sabotage;
+use std::collections::BTreeSet;
 
 impl Applier<'_> {
     /// Removes an entry in favour of another one of the same memory, `by`.
@@ -185,26 +186,27 @@ impl Applier<'_> {
         ChangeOutcome::Done
     }
 
-    /// Remembers that a batch changes the answers of a slot, if the entry answers one.
+    /// Remembers that a batch changes an answer of a slot, if the entry is one.
     pub(super) fn note_slot(&mut self, key: RowKey, row: &EntryRow) {
         if let Some(slot) = &row.slot {
-            self.slots.push((key.scope, slot.clone()));
+            let answers = self.answers.entry((key.scope, slot.clone()));
+            answers.or_default().insert(key);
             self.working.note_answer(key, Some(slot));
         }
     }
 
-    /// Whether each slot that the batch changed has at most one answer at any instant. Answers
-    /// that are neither live nor named are not loaded; the database refuses an overlap with them.
+    /// Whether each slot that the batch changed has at most one answer at any instant. Only changed
+    /// answers can overlap others; all that they may overlap are loaded (`Wanted::slots`).
     pub(super) fn check_slots(&self) -> Result<(), Refused> {
-        let is_free = |(scope, slot): &(i64, String)| {
+        let is_free = |((scope, slot), changed): (&(i64, String), &BTreeSet<RowKey>)| {
             let answers = self.working.answers_of(*scope, slot);
-            let pairs =
-                (1..answers.len()).flat_map(|n| answers[..n].iter().map(move |other| (n, *other)));
-            !pairs
-                .into_iter()
-                .any(|(n, other)| exclude_each_other(answers[n], other))
+            let mut of_batch = answers.iter().filter(|(key, _)| changed.contains(key));
+            of_batch.all(|(key, row)| {
+                let mut others = answers.iter().filter(|(other, _)| other != key);
+                !others.any(|(_, other)| exclude_each_other(row, other))
+            })
         };
-        if self.slots.iter().all(is_free) {
+        if self.answers.iter().all(is_free) {
             Ok(())
         } else {
             Err(Refused::Conflict)
@@ -228,7 +230,12 @@ fn exclude_each_other(a: &EntryRow, b: &EntryRow) -> bool {
 /// Whether a statement takes a part of its slot's time. One that ended for another reason than the
 /// end of its truth takes none, and an empty window overlaps nothing.
 fn states_something(row: &EntryRow) -> bool {
-    let counts = row.is_current() || row.state == EntryState::Invalidated;
+    let counts = row.is_current()
+        || sabotage!(
+            "an-answer-that-is-over-leaves-its-time",
+            row.state == EntryState::Invalidated,
+            false
+        );
     let is_empty = row.valid_at.is_some() && row.valid_at == row.invalid_at;
     !row.is_erased() && counts && !is_empty
 }

@@ -3,8 +3,9 @@
 
 use super::row::{EntryName, RecordKey};
 use crate::admission::Admitted;
-use crate::batch::{Batch, Change};
-use crate::ids::{EntryId, MemoryRef, RuleId, RunId, WorldId};
+use crate::batch::{Batch, Change, ClosingReason};
+use crate::entry::Typology;
+use crate::ids::{EntryId, MemoryRef, RuleId, RunId, Timestamp, WorldId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How much of an entry a group needs; each level includes those before it.
@@ -14,9 +15,27 @@ pub enum EntryNeed {
     Row,
     /// Its row with the text.
     Text,
-    /// Everything that goes or changes when it ends: its text, the entries that it replaced, the
-    /// one that replaced it, its links, and the records made from it.
+    /// Everything that goes or changes when it ends: its text, whether it names a subject, the
+    /// entries that it replaced, the one that replaced it, its links, and the records made from it.
     Neighbourhood,
+}
+
+/// The time of a slot that a new answer of this kind takes. `None` is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SlotWindow {
+    pub typology: Typology,
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+}
+
+/// A stored answer that may take time of a slot that it does not take yet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MovingAnswer {
+    pub name: EntryName,
+    /// The instant until which it takes the time, if that is later than what is stored.
+    pub until: Option<Timestamp>,
+    /// The slot, if it is not the stored one.
+    pub slot: Option<String>,
 }
 
 /// The rows that a group of batches needs. A row that does not exist, or that the actor may not
@@ -35,8 +54,12 @@ pub struct Wanted {
     pub leases: BTreeSet<&'static str>,
     /// The runs whose logs grow.
     pub runs: BTreeSet<RunId>,
-    /// The live answers of slots, by memory and slot.
-    pub slots: BTreeSet<(MemoryRef, String)>,
+    /// The windows that new answers take, by memory and slot: stored answers that may not be there
+    /// at the same time are needed, those that are over included. Not all of them: of each window
+    /// `answers_max` are enough.
+    pub slots: BTreeMap<(MemoryRef, String), BTreeSet<SlotWindow>>,
+    /// Stored answers that move: likewise.
+    pub moving: BTreeSet<MovingAnswer>,
     /// The rules of worlds.
     pub rules: BTreeSet<(WorldId, RuleId)>,
     /// True if entries are put, so that the store has to say which row numbers are free.
@@ -129,7 +152,14 @@ impl Wanted {
             }
             Change::Rewrite { id, admitted } => {
                 self.add_entry(&admitted.scope().memory_ref, id, EntryNeed::Text);
-                self.add_slot(admitted);
+                if let Some(slot) = &admitted.facets().slot {
+                    let name = (admitted.scope().memory_ref.clone(), id.clone());
+                    self.moving.insert(MovingAnswer {
+                        name,
+                        until: None,
+                        slot: Some(slot.clone()),
+                    });
+                }
             }
             Change::SetEvidence { memory_ref, id, .. }
             | Change::StoreSignature { memory_ref, id, .. }
@@ -160,28 +190,69 @@ impl Wanted {
                 self.add_entry(memory_ref, by, EntryNeed::Row);
             }
             Change::Close {
-                memory_ref, id, by, ..
+                memory_ref,
+                id,
+                closing,
+                by,
             } => {
                 self.add_ending(memory_ref, id);
+                if let ClosingReason::InvalidFrom(from) = closing {
+                    self.add_moving(memory_ref, id, Some(*from));
+                }
                 if let Some(by) = by {
                     self.add_entry(memory_ref, by, EntryNeed::Row);
                 }
+            }
+            Change::Revive { memory_ref, id } => {
+                self.add_ending(memory_ref, id);
+                self.add_moving(memory_ref, id, None);
             }
             Change::Delete { memory_ref, id }
             | Change::Expire { memory_ref, id }
             | Change::Erase { memory_ref, id }
             | Change::Forget { memory_ref, id }
-            | Change::Revive { memory_ref, id }
             | Change::EndWithSession { memory_ref, id }
             | Change::EraseHistory { memory_ref, id, .. } => self.add_ending(memory_ref, id),
         }
     }
 
+    /// A new answer. Episodic entries share their slots.
     fn add_slot(&mut self, admitted: &Admitted) {
-        if let Some(slot) = &admitted.facets().slot {
-            let memory_ref = admitted.scope().memory_ref.clone();
-            self.slots.insert((memory_ref, slot.clone()));
-        }
+        let facets = admitted.facets();
+        let typology = admitted.typology();
+        let Some(slot) = facets
+            .slot
+            .clone()
+            .filter(|_| typology != Typology::Episodic)
+        else {
+            return;
+        };
+        let window = SlotWindow {
+            typology,
+            from: facets.valid_at,
+            to: facets.invalid_at,
+        };
+        let memory_ref = admitted.scope().memory_ref.clone();
+        let windows = self.slots.entry((memory_ref, slot)).or_default();
+        windows.insert(window);
+    }
+
+    fn add_moving(&mut self, memory_ref: &MemoryRef, id: &EntryId, until: Option<Timestamp>) {
+        let name = (memory_ref.clone(), id.clone());
+        self.moving.insert(MovingAnswer {
+            name,
+            until,
+            slot: None,
+        });
+    }
+
+    /// The number of stored answers that suffice for each window: only entries that the group names
+    /// can make room, so that one of more than these stands in the way whatever the group does.
+    #[must_use]
+    pub fn answers_max(&self) -> u32 {
+        u32::try_from(self.entries.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(1)
     }
 
     /// An entry that may end.

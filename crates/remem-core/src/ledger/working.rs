@@ -9,7 +9,7 @@ use super::row::{
 use super::table::Table;
 use crate::embedding::ModelId;
 use crate::ids::{MemoryRef, Revision, RuleId, RunId, WorldId};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// How a store numbers the rows of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct Working {
     pub records: Table<RecordKey, RecordRow>,
     pub results: Table<ResultKey, StoredResult>,
     pub rules: Table<(WorldId, RuleId), RuleRow>,
+    /// The stored rows that name a subject, of those that may end or come back.
+    pub rows_with_subject: BTreeSet<RowKey>,
     /// All snapshots that runs hold, if the group needs them.
     pub snapshots: Table<RunId, SnapshotRow>,
     /// The number of events in each run's log.
@@ -80,6 +82,7 @@ impl Working {
             records: Table::default(),
             results: Table::default(),
             rules: Table::default(),
+            rows_with_subject: BTreeSet::new(),
             snapshots: Table::default(),
             run_lengths: Table::default(),
             leases: HashMap::new(),
@@ -174,14 +177,14 @@ impl Working {
     }
 
     /// The known answers of a slot, ended ones included.
-    pub(super) fn answers_of(&self, scope: i64, slot: &str) -> Vec<&EntryRow> {
+    pub(super) fn answers_of(&self, scope: i64, slot: &str) -> Vec<(RowKey, &EntryRow)> {
         let candidates = self.answers.get(&(scope, slot.to_owned()));
         let mut keys: Vec<RowKey> = candidates.cloned().unwrap_or_default();
         keys.sort_unstable();
         keys.dedup();
-        keys.iter()
-            .filter_map(|key| self.entries.get(key))
-            .filter(|row| row.slot.as_deref() == Some(slot))
+        keys.into_iter()
+            .filter_map(|key| Some((key, self.entries.get(&key)?)))
+            .filter(|(_, row)| row.slot.as_deref() == Some(slot))
             .collect()
     }
 

@@ -341,6 +341,16 @@ const DROP_REPEATS: &str = "DELETE FROM remem.idempotency WHERE tenant_id = $1 A
 /// The next memory gets the number after the last one that was copied.
 const PUT_CLOCK: &str = "UPDATE remem.tenant_clock SET revision = $2, seq = $3, at = $4, chain = $5,
        scopes = coalesce((SELECT max(scope_id) FROM remem.scope WHERE tenant_id = $1), 0) WHERE tenant_id = $1";
+/// Subjects come after their entries, so the totals of the memories are counted again.
+const COUNT_TOTALS: &str = "UPDATE remem.scope s SET entries = t.entries, content_bytes = t.content_bytes, expiring = t.expiring, with_subject = t.with_subject
+     FROM (SELECT m.scope_id, count(e.row_id) AS entries, coalesce(sum(octet_length(e.content)), 0) AS content_bytes,
+             count(e.expires_at) AS expiring, count(g.row_id) AS with_subject
+           FROM remem.scope m
+           LEFT JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = m.scope_id AND e.rev_to IS NULL
+           LEFT JOIN (SELECT DISTINCT scope_id, row_id FROM remem.entry_subject WHERE tenant_id = $1) g
+             ON g.scope_id = e.scope_id AND g.row_id = e.row_id
+           WHERE m.tenant_id = $1 GROUP BY m.scope_id) t
+     WHERE s.tenant_id = $1 AND s.scope_id = t.scope_id";
 /// Expiries and removed entries were copied: the purge pass is due at once, and computes when it is
 /// due next. The due time of records is computed here, because a pass that finds no record due
 /// writes nothing.
@@ -586,6 +596,7 @@ impl CopySide for DatabaseSide {
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {
         let name = tenant.as_str();
         let calls = vec![
+            sql_call(COUNT_TOTALS, &[&name]),
             sql_call(PUT_DUE, &[&name]),
             sql_call(
                 PUT_CLOCK,

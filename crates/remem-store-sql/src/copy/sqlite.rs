@@ -12,7 +12,9 @@ use super::{sqlite_lineage as lineage, sqlite_workshop as workshop};
 use crate::private;
 use crate::rows::entry;
 use crate::sqlite::load::entry_rows_while;
-use crate::sqlite::{Location, SqliteDirectory, SqliteStore, run_blocking, store_error};
+use crate::sqlite::{
+    Location, SqliteDirectory, SqliteStore, count_totals, run_blocking, store_error,
+};
 use async_trait::async_trait;
 use remem_core::TenantId;
 use remem_store::{Directory, Store, StoreError};
@@ -554,12 +556,14 @@ impl CopySide for FolderSide {
             .await
     }
 
-    /// Computes no due times: they are computed when the file is opened.
+    /// Counts the totals of the memories again, since subjects come after their entries. Computes
+    /// no due times: they are computed when the file is opened.
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {
         let name = tenant.clone();
         let sql = "INSERT INTO tenant_clock (tenant_id, revision, seq, at, chain) VALUES (?1, ?2, ?3, ?4, ?5)
                    ON CONFLICT (tenant_id) DO UPDATE SET revision = ?2, seq = ?3, at = ?4, chain = ?5";
         let save = move |db: &Connection| {
+            count_totals(db, &name)?;
             db.execute(
                 sql,
                 params![

@@ -1,6 +1,7 @@
 //! Loads the rows that a group of batches needs (`Wanted`): the clock, locked, and what the batches
 //! name with its neighbourhood. One round trip, unless an entry has thousands of neighbours.
 
+use super::answers::AnswerKeys;
 use super::gate::{Gate, Identity, Role, SqlCall, Transaction, TripError, sql_call};
 use super::rows::{get, get_bytes, get_u64};
 use crate::rows::entry::{self, ColumnReader, WIDTH};
@@ -52,6 +53,14 @@ const NAMED: &str = "SELECT e.* FROM unnest($2::text[], $3::bytea[]) AS w (memor
      JOIN remem.scope s ON s.tenant_id = $1 AND s.memory_ref = w.memory_ref
      CROSS JOIN LATERAL (SELECT e.scope_id, e.row_id, e.replaced_by FROM remem.entry e
        WHERE e.tenant_id = $1 AND e.scope_id = s.scope_id AND e.id_hash = w.id_hash OFFSET 0) e";
+/// Those of the named entries that name a subject.
+static SUBJECTS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "WITH named AS MATERIALIZED ({NAMED})
+         SELECT n.scope_id, n.row_id FROM named n CROSS JOIN LATERAL (SELECT 1 FROM remem.entry_subject g
+           WHERE g.tenant_id = $1 AND g.scope_id = n.scope_id AND g.row_id = n.row_id LIMIT 1) g"
+    )
+});
 /// The entries that the row `n` replaced and that still have their text.
 const REPLACED: &str = "SELECT d.* FROM remem.entry d WHERE d.tenant_id = $1 AND d.scope_id = n.scope_id AND d.replaced_by = n.row_id
        AND d.replaced_by IS NOT NULL AND d.erased_at IS NULL";
@@ -61,7 +70,6 @@ struct EntryStatements {
     entries: String,
     neighbours: String,
     links: String,
-    answers: String,
 }
 
 static ENTRY_STATEMENTS: LazyLock<EntryStatements> = LazyLock::new(|| {
@@ -91,12 +99,6 @@ static ENTRY_STATEMENTS: LazyLock<EntryStatements> = LazyLock::new(|| {
              WHERE (l.scope_id, l.row_id, l.action, l.reference) > ($4, $5, $6, $7)
              ORDER BY l.scope_id, l.row_id, l.action, l.reference LIMIT $8"
         ),
-        answers: format!(
-            "SELECT {row} FROM unnest($2::text[], $3::text[]) AS w (memory_ref, slot)
-             JOIN remem.scope s ON s.tenant_id = $1 AND s.memory_ref = w.memory_ref
-             CROSS JOIN LATERAL (SELECT * FROM remem.entry d WHERE d.tenant_id = $1 AND d.scope_id = s.scope_id
-               AND d.slot = w.slot AND d.slot IS NOT NULL AND d.rev_to IS NULL OFFSET 0) d"
-        ),
     }
 });
 
@@ -115,7 +117,7 @@ struct Keys<'a> {
     memories: Vec<&'a str>,
     entries: (Vec<&'a str>, Vec<Vec<u8>>, Vec<bool>),
     endings: (Vec<&'a str>, Vec<Vec<u8>>),
-    answers: (Vec<&'a str>, Vec<&'a str>),
+    answers: AnswerKeys<'a>,
     results: (Vec<&'a str>, Vec<&'a [u8]>),
     records: (Vec<&'a str>, Vec<&'a str>),
     leases: Vec<&'a str>,
@@ -131,11 +133,7 @@ impl<'a> Keys<'a> {
             memories: wanted.memories.iter().map(MemoryRef::as_str).collect(),
             entries: Default::default(),
             endings: Default::default(),
-            answers: wanted
-                .slots
-                .iter()
-                .map(|(m, s)| (m.as_str(), s.as_str()))
-                .unzip(),
+            answers: AnswerKeys::of(wanted),
             results: wanted
                 .results
                 .iter()
@@ -212,17 +210,21 @@ impl<'a> Keys<'a> {
         );
         add(
             has_endings,
+            Part::Subjects,
+            sql_call(&SUBJECTS, &[tenant, memory, id]),
+        );
+        add(
+            has_endings,
             Part::MadeRecords,
             sql_call(
                 &MADE_RECORDS,
                 &[tenant, memory, id, first.1, first.1, &PAGE_ROWS],
             ),
         );
-        let (memory, slot) = &self.answers;
         add(
-            !slot.is_empty(),
+            !self.answers.is_empty(),
             Part::Answers,
-            sql_call(&statements.answers, &[tenant, memory, slot]),
+            self.answers.call(tenant),
         );
         let (operation, key) = &self.results;
         add(
@@ -274,6 +276,7 @@ enum Part {
     Entries,
     Neighbours,
     Links,
+    Subjects,
     MadeRecords,
     Answers,
     Results,
@@ -406,7 +409,14 @@ fn add_rows(
                 let name = (memory_ref(row, WIDTH)?, entry.id.clone());
                 working.load_entry(name, key, entry);
             }
-            Part::Neighbours | Part::Answers => {
+            Part::Answers => {
+                let (key, entry) = entry::read_row(&mut PostgresRow::new(row))?;
+                sabotage!(
+                    "postgres-answers-in-the-way-are-not-loaded",
+                    working.load_row(key, entry)
+                );
+            }
+            Part::Neighbours => {
                 let (key, entry) = entry::read_row(&mut PostgresRow::new(row))?;
                 sabotage!(
                     "postgres-a-group-does-not-see-whom-it-let-go",
@@ -416,6 +426,16 @@ fn add_rows(
             Part::Links => {
                 let (key, link) = read_link(row)?;
                 working.links.load(key, link);
+            }
+            Part::Subjects => {
+                let key = RowKey {
+                    scope: get(row, 0)?,
+                    row: get(row, 1)?,
+                };
+                sabotage!(
+                    "postgres-a-subject-that-goes-is-still-counted",
+                    working.rows_with_subject.insert(key)
+                );
             }
             Part::Records | Part::MadeRecords => {
                 let (key, record) = read_record(row)?;

@@ -4,6 +4,7 @@
 //! This file owns the connections and tasks of a node; statements are in `read`, `search`, `load`,
 //! `save`, `maintain`, `verify`, and only `gate` uses a connection of a pool.
 
+mod answers;
 mod arrays;
 mod caller_texts;
 mod connect;
@@ -30,6 +31,7 @@ pub(crate) mod save;
 mod schema;
 mod search;
 mod shared;
+mod stats;
 mod vector;
 mod verify;
 mod waiters;

@@ -1,4 +1,4 @@
-//! Queries: get, list, statistics, memories, events, clocks. Each is one statement, so each sees
+//! Queries: get, list, events, clocks. Each is one statement, so each sees
 //! one commit.
 
 use super::gate::{Gate, Identity, Role, sql_call};
@@ -7,16 +7,13 @@ use super::rows::{
 };
 use crate::stored::content_hash;
 use remem_core::{
-    Actor, Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq,
-    TenantId, Timestamp,
+    Entry, EntryId, Event, EventBody, Revision, RunId, RunPosition, Scope, Seq, TenantId, Timestamp,
 };
-use remem_store::{
-    Filter, MemoryStats, MemorySummary, Page, ReadAt, Snapshot, StoreError, TenantHead,
-};
+use remem_store::{Filter, Page, ReadAt, Snapshot, StoreError, TenantHead};
 use tokio_postgres::Row;
 
 impl Gate {
-    async fn query(
+    pub(super) async fn query(
         &self,
         who: Identity<'_>,
         statement: &StatementBuilder<'_>,
@@ -57,63 +54,6 @@ impl Gate {
             .await?;
         rows.iter()
             .map(|row| read_entry(row, &scope.memory_ref))
-            .collect()
-    }
-
-    pub async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<MemoryStats, StoreError> {
-        let mut statement = memory_statement(
-            "SELECT count(*), coalesce(sum(octet_length(e.content)), 0)::bigint, min(e.created_at), max(e.created_at), count(e.expires_at),
-               count(g.row_id)",
-            scope,
-        );
-        let subjects = format!(
-            " FROM remem.entry e LEFT JOIN (SELECT DISTINCT row_id FROM remem.entry_subject
-               WHERE tenant_id = $1 AND scope_id = {ONE_SCOPE}) g ON g.row_id = e.row_id WHERE "
-        );
-        statement.push(&subjects, []);
-        statement.push_visible(scope.tenant.as_str(), ONE_SCOPE, at);
-        let rows = self.query(Identity::of_scope(scope), &statement).await?;
-        let Some(row) = rows.first() else {
-            return Ok(MemoryStats::default());
-        };
-        Ok(MemoryStats {
-            entries: get_u64(row, 0)?,
-            content_bytes: get_u64(row, 1)?,
-            oldest: get::<Option<i64>>(row, 2)?.map(Timestamp),
-            newest: get::<Option<i64>>(row, 3)?.map(Timestamp),
-            expiring: get_u64(row, 4)?,
-            with_subject: get_u64(row, 5)?,
-        })
-    }
-
-    pub async fn scopes(
-        &self,
-        tenant: &TenantId,
-        actor: &Actor,
-        after: Option<&MemoryRef>,
-        limit: u32,
-        at: &ReadAt,
-    ) -> Result<Vec<MemorySummary>, StoreError> {
-        let mut statement = StatementBuilder::new(
-            "SELECT s.memory_ref, (SELECT count(*) FROM remem.entry e WHERE ",
-        );
-        statement.push_visible(tenant.as_str(), "s.scope_id", at);
-        statement.push(
-            ") FROM remem.scope s WHERE s.tenant_id = ? AND s.memory_ref > ? ORDER BY s.memory_ref LIMIT ?",
-            [Param::Text(tenant.as_str()), Param::Text(after.map_or("", MemoryRef::as_str)), Param::Number(limit.into())],
-        );
-        let rows = self
-            .query(Identity::as_actor(tenant, actor), &statement)
-            .await?;
-        rows.iter()
-            .map(|row| {
-                let memory_ref = MemoryRef::parse(get(row, 0)?)
-                    .ok_or(StoreError::Damaged("a memory has a malformed name"))?;
-                Ok(MemorySummary {
-                    memory_ref,
-                    entries: get_u64(row, 1)?,
-                })
-            })
             .collect()
     }
 
@@ -228,7 +168,7 @@ fn event(row: &Row) -> Result<Event, StoreError> {
 
 /// The memory's row id as a subquery rather than a join: an index on entries then keeps their
 /// order.
-const ONE_SCOPE: &str =
+pub(super) const ONE_SCOPE: &str =
     "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
 
 /// Selects `columns` of the live entries `e` of one memory.
@@ -244,7 +184,7 @@ fn live_entries_statement<'a>(
 }
 
 /// Begins a statement whose first two parameters are the tenant and the memory.
-fn memory_statement<'a>(columns: &str, scope: &'a Scope) -> StatementBuilder<'a> {
+pub(super) fn memory_statement<'a>(columns: &str, scope: &'a Scope) -> StatementBuilder<'a> {
     let mut statement = StatementBuilder::new(columns);
     statement.params.extend([
         Param::Text(scope.tenant.as_str()),

@@ -7,8 +7,8 @@ use super::index::IndexWrites;
 use super::near::to_pgvector_text;
 use crate::rows::columns::{Column, Value, bytes};
 use crate::rows::memory::{
-    HeldSnapshot, LINEAGE, LineageRow, ROW, SCOPE, SCOPE_COUNTERS, SCOPE_KEY, SIGNATURE, SNAPSHOT,
-    SUBJECT, ScopeRow, StoredSignature, SubjectRow,
+    HeldSnapshot, LINEAGE, LineageRow, ROW, SCOPE, SCOPE_COUNTERS, SCOPE_KEY, SCOPE_TOTALS,
+    SIGNATURE, SNAPSHOT, SUBJECT, ScopeRow, StoredSignature, SubjectRow,
 };
 use crate::rows::record::{self, NamedRecord};
 use crate::rows::statement::{Dialect, OnConflict, Statement};
@@ -18,10 +18,11 @@ use crate::rows::workshop::{
 use crate::rows::{entry, log};
 use crate::stored::content_hash;
 use remem_core::ledger::{
-    Effects, EntryChange, NewEvent, RecordKey, RecordRow, RowChange, RowKey, TenantClock,
+    Effects, EntryChange, MemoryTotals, NewEvent, RecordKey, RecordRow, RowChange, RowKey,
+    TenantClock,
 };
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 /// The statements that are made from the lists of columns.
@@ -65,7 +66,7 @@ static STATEMENTS: LazyLock<Statements> = LazyLock::new(|| {
     Statements {
         new_scopes: pg.insert(
             "scope",
-            &[&SCOPE_KEY[..], &SCOPE, &SCOPE_COUNTERS].concat(),
+            &[&SCOPE_KEY[..], &SCOPE, &SCOPE_COUNTERS, &SCOPE_TOTALS].concat(),
             &["scope_id"],
             Fail,
         ),
@@ -116,8 +117,11 @@ const NEW_VECTORS: &str = "INSERT INTO remem.vector (tenant_id, scope_id, row_id
      FROM remem.tenant_clock c
      CROSS JOIN unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bytea[], $8::text[])
        AS n (scope_id, row_id, model, tier, typology, bytes, direction) WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING";
-const COUNT_SCOPES: &str = "UPDATE remem.scope s SET next_row = greatest(s.next_row, n.next_row), documents = s.documents + n.documents, words = s.words + n.words
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS n (scope_id, next_row, documents, words)
+const COUNT_SCOPES: &str = "UPDATE remem.scope s SET next_row = greatest(s.next_row, n.next_row), documents = s.documents + n.documents, words = s.words + n.words,
+       entries = s.entries + n.entries, content_bytes = s.content_bytes + n.content_bytes, expiring = s.expiring + n.expiring,
+       with_subject = s.with_subject + n.with_subject
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
+       AS n (scope_id, next_row, documents, words, entries, content_bytes, expiring, with_subject)
      WHERE s.tenant_id = $1 AND s.scope_id = n.scope_id";
 const SAVE_CLOCK: &str = "UPDATE remem.tenant_clock SET revision = $2, seq = $3, at = $4, chain = $5, scopes = $6 WHERE tenant_id = $1";
 const NEXT_EXPIRY: &str = "INSERT INTO remem.upkeep AS u (tenant_id, next_expiry) VALUES ($1, $2)
@@ -168,7 +172,7 @@ pub(super) struct Saving {
     effects: Effects,
     index: IndexWrites,
     new_scopes: Vec<ScopeRow>,
-    counted_scopes: [Vec<i64>; 4],
+    counted_scopes: ScopeColumns,
     signatures: Vec<StoredSignature>,
     signatures_deleted: Vec<RowKey>,
     vectors: VectorColumns,
@@ -229,7 +233,7 @@ impl ClockColumns {
 impl Saving {
     pub fn of(mut effects: Effects, is_single_batch: bool) -> Saving {
         let index = IndexWrites::of(&effects.entries);
-        let (new_scopes, counted_scopes) = scopes(&mut effects, index.counts.clone());
+        let (new_scopes, counted_scopes) = scopes(&mut effects, &index.counts);
         let (signatures, signatures_deleted) = signatures(&mut effects);
         let (new_links, renamed_links) = links(&mut effects);
         let (rules, deleted_rules) = rules(&mut effects);
@@ -326,13 +330,7 @@ impl Saving {
             calls.iter().flatten().map(|call| call.call(tenant))
         };
         let mut calls: Vec<SqlCall<'a>> = table_calls(&arrays.before_entries).collect();
-        let [scope, next_row, documents, words] = &self.counted_scopes;
-        if !scope.is_empty() {
-            calls.push(sql_call(
-                COUNT_SCOPES,
-                &[tenant, scope, next_row, documents, words],
-            ));
-        }
+        calls.extend(self.counted_scopes.call(tenant));
         calls.extend(table_calls(&arrays.entries));
         calls.extend(self.index.calls(tenant));
         calls.extend(table_calls(&arrays.after_entries));
@@ -426,38 +424,71 @@ impl RecordRows {
 /// The new memories, and the counts of the others that change.
 fn scopes(
     effects: &mut Effects,
-    mut counts: HashMap<i64, (i64, i64)>,
-) -> (Vec<ScopeRow>, [Vec<i64>; 4]) {
+    words: &HashMap<i64, (i64, i64)>,
+) -> (Vec<ScopeRow>, ScopeColumns) {
+    let mut counted: BTreeSet<i64> = words.keys().chain(effects.totals.keys()).copied().collect();
     let mut new = Vec::new();
     let mut next_rows = HashMap::new();
     for (memory_ref, change) in std::mem::take(&mut effects.memories) {
         match change {
             RowChange::Inserted(row) => {
-                let (documents, words) = counts.remove(&row.scope).unwrap_or_default();
+                let (documents, words) = words.get(&row.scope).copied().unwrap_or_default();
+                counted.remove(&row.scope);
                 new.push(ScopeRow {
                     memory_ref,
                     scope: row.scope,
                     next_row: row.next_row,
                     documents,
                     words,
+                    totals: total_of(effects, row.scope),
                 });
             }
             RowChange::Updated { after, .. } => {
-                counts.entry(after.scope).or_default();
+                counted.insert(after.scope);
                 next_rows.insert(after.scope, after.next_row);
             }
             RowChange::Deleted(_) => {}
         }
     }
-    let mut columns: [Vec<i64>; 4] = Default::default();
-    for (scope, (documents, words)) in counts {
-        // The counter of a memory only grows: 0 leaves it as it is.
-        let next_row = next_rows.get(&scope).copied().unwrap_or(0);
-        for (column, value) in columns.iter_mut().zip([scope, next_row, documents, words]) {
+    let mut columns = ScopeColumns::default();
+    for scope in counted {
+        let (documents, words) = words.get(&scope).copied().unwrap_or_default();
+        let total = total_of(effects, scope);
+        columns.push([
+            scope,
+            // The counter of a memory only grows: 0 leaves it as it is.
+            next_rows.get(&scope).copied().unwrap_or(0),
+            documents,
+            words,
+            total.entries,
+            total.content_bytes,
+            total.expiring,
+            total.with_subject,
+        ]);
+    }
+    (new, columns)
+}
+
+fn total_of(effects: &Effects, scope: i64) -> MemoryTotals {
+    effects.totals.get(&scope).copied().unwrap_or_default()
+}
+
+/// The counts of memories as the parameters of `COUNT_SCOPES`.
+#[derive(Default)]
+struct ScopeColumns([Vec<i64>; 8]);
+
+impl ScopeColumns {
+    fn push(&mut self, row: [i64; 8]) {
+        for (column, value) in self.0.iter_mut().zip(row) {
             column.push(value);
         }
     }
-    (new, columns)
+
+    fn call<'a>(&'a self, tenant: &'a &'a str) -> Option<SqlCall<'a>> {
+        let [a, b, c, d, e, f, g, h] = &self.0;
+        let call = sql_call(COUNT_SCOPES, &[tenant, a, b, c, d, e, f, g, h]);
+        (!a.is_empty()).then_some(call)
+    }
 }
 
 fn signatures(effects: &mut Effects) -> (Vec<StoredSignature>, Vec<RowKey>) {

@@ -52,6 +52,7 @@ const SERIES: [(&str, &[SchemaStep]); 2] = [
             step!("postgres", 9, "0009_action_text"),
             step!("postgres", 10, "0010_row_hash"),
             step!("postgres", 11, "0011_named_tenant"),
+            step!("postgres", 12, "0012_totals"),
         ],
     ),
 ];

@@ -1,5 +1,5 @@
 //! Checks a tenant's data for damage: the event chain, texts and their hashes, and that tags,
-//! search index and counters are exactly those that follow from the texts. One transaction at one
+//! search index, counters and totals are exactly those that follow from the texts. One transaction at one
 //! instant, page by page.
 
 use super::gate::{Gate, Identity, Role, Transaction, TripError, sql_call};
@@ -9,7 +9,7 @@ use super::rows::{get, get_bytes, get_u64};
 use crate::stored::content_hash;
 use crate::terms;
 use remem_core::event::{ChainLink, chain_hash};
-use remem_core::{Revision, Seq, TenantId, Timestamp};
+use remem_core::{Revision, Seq, TenantId, Timestamp, sabotage};
 use remem_store::{DamageReport, StoreError};
 use std::collections::HashMap;
 use tokio_postgres::Row;
@@ -43,6 +43,9 @@ impl Gate {
                 }
             }
             Err(error) => add_damage(&mut damages, "entry: text", error)?,
+        }
+        for scope in check.wrong_totals().await? {
+            damages.table_mut("scope: totals").add(&scope.to_string());
         }
         match check.check_chain().await {
             Ok(events) => count += events,
@@ -185,6 +188,24 @@ impl TenantCheck<'_> {
                 "the event chain does not end where the clock says",
             ))
         }
+    }
+
+    /// The memories whose totals are not what their entries add up to.
+    async fn wrong_totals(&self) -> Result<Vec<i64>, StoreError> {
+        let sql = "SELECT s.scope_id FROM remem.scope s LEFT JOIN
+             (SELECT e.scope_id, count(*) AS entries, sum(octet_length(e.content)) AS content_bytes, count(e.expires_at) AS expiring,
+                count(g.row_id) AS with_subject FROM remem.entry e
+              LEFT JOIN (SELECT DISTINCT scope_id, row_id FROM remem.entry_subject WHERE tenant_id = $1) g
+                ON g.scope_id = e.scope_id AND g.row_id = e.row_id
+              WHERE e.tenant_id = $1 AND e.rev_to IS NULL GROUP BY e.scope_id) c ON c.scope_id = s.scope_id
+           WHERE s.tenant_id = $1 AND (s.entries, s.content_bytes, s.expiring, s.with_subject) IS DISTINCT FROM
+             (coalesce(c.entries, 0), coalesce(c.content_bytes, 0), coalesce(c.expiring, 0), coalesce(c.with_subject, 0)) LIMIT $2";
+        let rows = sabotage!(
+            "postgres-totals-are-not-held-against-the-entries",
+            self.read_page(sql, &[]).await?,
+            Vec::new()
+        );
+        rows.iter().map(|row| get(row, 0)).collect()
     }
 
     /// Compares each text with its hash, and derives the rows that follow from the texts.

@@ -1,7 +1,7 @@
 //! The columns of `scope` (a memory), `lineage`, `entry_subject`, `signature` and `snapshot`.
 
 use super::columns::{Column, Value, bytes, number, text};
-use remem_core::ledger::{RowKey, SignatureRow, SnapshotRow};
+use remem_core::ledger::{MemoryTotals, RowKey, SignatureRow, SnapshotRow};
 use remem_core::{MemoryRef, RunId};
 
 /// A row of `scope`.
@@ -12,6 +12,8 @@ pub(crate) struct ScopeRow {
     /// The entries with a text that the group adds to the memory, and their words.
     pub documents: i64,
     pub words: i64,
+    /// The totals of the entries that the group adds to the memory.
+    pub totals: MemoryTotals,
 }
 
 pub(crate) const SCOPE_KEY: [Column<ScopeRow>; 1] =
@@ -25,6 +27,14 @@ pub(crate) const SCOPE_COUNTERS: [Column<ScopeRow>; 3] = [
     number("next_row", |s| Value::number(s.next_row)),
     number("documents", |s| Value::number(s.documents)),
     number("words", |s| Value::number(s.words)),
+];
+
+/// The totals of a memory.
+pub(crate) const SCOPE_TOTALS: [Column<ScopeRow>; 4] = [
+    number("entries", |s| Value::number(s.totals.entries)),
+    number("content_bytes", |s| Value::number(s.totals.content_bytes)),
+    number("expiring", |s| Value::number(s.totals.expiring)),
+    number("with_subject", |s| Value::number(s.totals.with_subject)),
 ];
 
 /// A row of `lineage`: a row, and one that its text was made from.

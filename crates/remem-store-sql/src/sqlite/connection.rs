@@ -23,7 +23,7 @@ pub(super) struct Migration {
     pub sql: &'static str,
 }
 
-pub(super) const TENANT_MIGRATIONS: [Migration; 11] = [
+pub(super) const TENANT_MIGRATIONS: [Migration; 12] = [
     Migration {
         name: "0001_memory",
         sql: include_str!("../../migrations/sqlite/0001_memory.sql"),
@@ -67,6 +67,10 @@ pub(super) const TENANT_MIGRATIONS: [Migration; 11] = [
     Migration {
         name: "0011_named_tenant",
         sql: include_str!("../../migrations/sqlite/0011_named_tenant.sql"),
+    },
+    Migration {
+        name: "0012_totals",
+        sql: include_str!("../../migrations/sqlite/0012_totals.sql"),
     },
 ];
 pub(super) const HOST_MIGRATIONS: [Migration; 4] = [

@@ -7,9 +7,9 @@ use crate::rows::entry::{self, ColumnReader};
 use crate::stored::outcomes_from_stored;
 use remem_core::ledger::{
     EntryNeed, EntryRow, LinkKey, LinkRow, MemoryRow, RecordKey, RecordRow, RowKey, RowNumbers,
-    RuleRow, SnapshotRow, StoredResult, TenantClock, Wanted, Working,
+    RuleRow, SlotWindow, SnapshotRow, StoredResult, TenantClock, Wanted, Working,
 };
-use remem_core::{MemoryRef, Revision, RunId, Seq, TenantId, Timestamp};
+use remem_core::{MemoryRef, Revision, RunId, Seq, TenantId, Timestamp, sabotage};
 use remem_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use std::sync::LazyLock;
@@ -35,7 +35,20 @@ static ENTRY_STATEMENTS: LazyLock<EntryStatements> = LazyLock::new(|| {
         replaced: format!(
             "SELECT {row} {of_memory} AND e.replaced_by = ?3 AND e.replaced_by IS NOT NULL AND e.erased_at IS NULL"
         ),
-        answers: format!("SELECT {row} {of_memory} AND e.slot = ?3 AND e.rev_to IS NULL"),
+        // What has no end comes first in the index, so it is found apart from what ends after the
+        // window begins.
+        answers: {
+            let answer = format!(
+                "SELECT {row} FROM entry e INDEXED BY entry_answer WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.slot = ?3
+                   AND e.slot IS NOT NULL AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.removed_reason = 'invalidated')
+                   AND e.typology = ?4 AND (e.typology <> 'procedural' OR e.rev_to IS NULL)
+                   AND coalesce(e.valid_at <> e.invalid_at, 1) AND (?6 IS NULL OR e.valid_at IS NULL OR e.valid_at < ?6)"
+            );
+            format!(
+                "SELECT * FROM ({answer} AND e.invalid_at IS NULL LIMIT ?7)
+                 UNION ALL SELECT * FROM ({answer} AND e.invalid_at > coalesce(?5, -9223372036854775808) LIMIT ?7)"
+            )
+        },
     }
 });
 
@@ -79,9 +92,7 @@ pub(super) fn load(
     for ((memory_ref, id), need) in &wanted.entries {
         loader.load_entry(memory_ref, id, *need)?;
     }
-    for (memory_ref, slot) in &wanted.slots {
-        loader.load_answers(memory_ref, slot)?;
-    }
+    loader.load_answers(wanted)?;
     loader.load_records(wanted)?;
     loader.load_log(wanted)?;
     loader.load_rules(wanted)?;
@@ -146,6 +157,14 @@ impl Loader<'_> {
     ) -> Result<(), StoreError> {
         let tenant = self.tenant.as_str();
         self.load_links(key)?;
+        let sql = "SELECT 1 FROM entry_subject WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3 LIMIT 1";
+        let subject = query_one(self.db, sql, params![tenant, key.scope, key.row], |_| {
+            Ok(key)
+        })?;
+        sabotage!(
+            "a-subject-that-goes-is-still-counted",
+            self.working.rows_with_subject.extend(subject)
+        );
         let replaced = params![tenant, key.scope, key.row];
         for (key, row) in self.rows(&ENTRY_STATEMENTS.replaced, replaced)? {
             self.load_links(key)?;
@@ -173,13 +192,53 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn load_answers(&mut self, memory_ref: &MemoryRef, slot: &str) -> Result<(), StoreError> {
-        let Some(scope) = self.scope(memory_ref) else {
-            return Ok(());
-        };
-        let values = params![self.tenant.as_str(), scope, slot];
+    /// Loads the answers that stand where the group wants to put or move one.
+    fn load_answers(&mut self, wanted: &Wanted) -> Result<(), StoreError> {
+        let most = wanted.answers_max();
+        for ((memory_ref, slot), windows) in &wanted.slots {
+            let Some(scope) = self.scope(memory_ref) else {
+                continue;
+            };
+            for window in windows {
+                self.load_overlapping(scope, slot, *window, most)?;
+            }
+        }
+        for moving in &wanted.moving {
+            let key = self.working.names.get(&moving.name).copied();
+            let Some((key, row)) = key.and_then(|key| Some((key, self.working.entries.get(&key)?)))
+            else {
+                continue;
+            };
+            let window = SlotWindow {
+                typology: row.typology,
+                from: row.valid_at,
+                to: row
+                    .invalid_at
+                    .map(|end| moving.until.map_or(end, |until| end.max(until))),
+            };
+            if let Some(slot) = moving.slot.clone().or_else(|| row.slot.clone()) {
+                self.load_overlapping(key.scope, &slot, window, most)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn load_overlapping(
+        &mut self,
+        scope: i64,
+        slot: &str,
+        window: SlotWindow,
+        most: u32,
+    ) -> Result<(), StoreError> {
+        let from = window.from.map(|at| at.0);
+        let to = window.to.map(|at| at.0);
+        let typology = window.typology.as_str();
+        let values = params![self.tenant.as_str(), scope, slot, typology, from, to, most];
         for (key, row) in self.rows(&ENTRY_STATEMENTS.answers, values)? {
-            self.working.load_row(key, row);
+            sabotage!(
+                "answers-in-the-way-are-not-loaded",
+                self.working.load_row(key, row)
+            );
         }
         Ok(())
     }

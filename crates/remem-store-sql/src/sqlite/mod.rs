@@ -23,6 +23,7 @@ mod rows;
 pub(crate) mod save;
 mod search;
 mod snapshot;
+mod stats;
 mod tenant;
 mod vector;
 mod verify;
@@ -31,6 +32,7 @@ mod workshop;
 use crate::stored::refuse_inert;
 pub(crate) use connection::store_error;
 pub use directory::SqliteDirectory;
+pub(crate) use stats::count_totals;
 
 use async_trait::async_trait;
 use remem_core::sabotage;
@@ -371,7 +373,7 @@ impl Store for SqliteStore {
         let s = scope.clone();
         let at = at.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
-            read::stats(db, &s, &at)
+            stats::stats(db, &s, &at)
         })
         .await
     }
@@ -388,7 +390,7 @@ impl Store for SqliteStore {
         let after = after.cloned();
         let at = at.clone();
         self.read_as(tenant, actor, move |db| {
-            read::scopes(db, &t, after.as_ref(), limit, &at)
+            stats::scopes(db, &t, after.as_ref(), limit, &at)
         })
         .await
     }

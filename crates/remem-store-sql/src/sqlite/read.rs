@@ -1,13 +1,11 @@
-//! Queries: get, list, statistics, memories, events, clocks.
+//! Queries: get, list, events, clocks.
 
 use super::connection::store_error;
-use super::identity::visible_to_actor;
 use super::rows::{ENTRY_COLUMNS, StatementBuilder, VisiblePart, boxed, read_entry, scope_id};
 use remem_core::{
-    Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq,
-    TenantId, Timestamp,
+    Entry, EntryId, Event, EventBody, Revision, RunId, RunPosition, Scope, Seq, TenantId, Timestamp,
 };
-use remem_store::{Filter, MemoryStats, MemorySummary, Page, ReadAt, StoreError, TenantHead};
+use remem_store::{Filter, Page, ReadAt, StoreError, TenantHead};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 pub(super) fn get(
@@ -212,74 +210,6 @@ pub(super) fn push_created(statement: &mut StatementBuilder, filter: &Filter, of
     }
 }
 
-pub(super) fn stats(
-    db: &Connection,
-    scope: &Scope,
-    at: &ReadAt,
-) -> Result<MemoryStats, StoreError> {
-    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
-    else {
-        return Ok(MemoryStats::default());
-    };
-    let columns = "count(*), coalesce(sum(octet_length(e.content)), 0), min(e.created_at), max(e.created_at), count(e.expires_at), count(g.row_id)";
-    let mut statement = StatementBuilder::new(format!("SELECT {columns} FROM entry e "));
-    statement.push(
-        "LEFT JOIN (SELECT DISTINCT row_id FROM entry_subject WHERE tenant_id = ? AND scope_id = ?) g ON g.row_id = e.row_id WHERE ",
-        boxed([&scope.tenant.as_str().to_owned(), &scope_id]),
-    );
-    statement.push_visible(&scope.tenant, scope_id, at);
-    let rows = statement.query(db, |row| {
-        Ok(MemoryStats {
-            entries: row.get(0)?,
-            content_bytes: row.get(1)?,
-            oldest: row.get::<_, Option<i64>>(2)?.map(Timestamp),
-            newest: row.get::<_, Option<i64>>(3)?.map(Timestamp),
-            expiring: row.get(4)?,
-            with_subject: row.get(5)?,
-        })
-    });
-    Ok(rows.map_err(store_error)?.pop().unwrap_or_default())
-}
-
-pub(super) fn scopes(
-    db: &Connection,
-    tenant: &TenantId,
-    after: Option<&MemoryRef>,
-    limit: u32,
-    at: &ReadAt,
-) -> Result<Vec<MemorySummary>, StoreError> {
-    let mut query = db
-        .prepare_cached(&format!(
-            "SELECT scope_id, memory_ref FROM scope WHERE tenant_id = ?1 AND memory_ref > ?2 AND {} ORDER BY memory_ref LIMIT ?3",
-            visible_to_actor("scope")
-        ))
-        .map_err(store_error)?;
-    let named = query
-        .query_map(
-            params![tenant.as_str(), after.map_or("", MemoryRef::as_str), limit],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-        .and_then(Iterator::collect::<rusqlite::Result<Vec<(i64, String)>>>)
-        .map_err(store_error)?;
-    let mut summaries = Vec::with_capacity(named.len());
-    for (scope_id, name) in named {
-        let mut statement = StatementBuilder::new("SELECT count(*) FROM entry e WHERE ");
-        statement.push_visible(tenant, scope_id, at);
-        let entries = statement
-            .query(db, |row| row.get(0))
-            .map_err(store_error)?
-            .pop()
-            .unwrap_or(0);
-        let memory_ref =
-            MemoryRef::parse(&name).ok_or(StoreError::Damaged("a memory has a malformed name"))?;
-        summaries.push(MemorySummary {
-            memory_ref,
-            entries,
-        });
-    }
-    Ok(summaries)
-}
-
 /// The revision, the number of the last event and the time of the last commit.
 pub(super) fn head(db: &Connection, tenant: &TenantId) -> Result<TenantHead, StoreError> {
     let stored = db
@@ -366,6 +296,7 @@ fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
 mod tests {
     use super::*;
     use crate::sqlite::connection;
+    use remem_core::MemoryRef;
 
     fn plan(sql: &str, params: impl Params) -> Vec<String> {
         let db = connection::in_memory(&connection::TENANT_MIGRATIONS).expect("a database");

@@ -11,8 +11,8 @@ use crate::rows::statement::{Dialect, OnConflict, Statement};
 use crate::rows::workshop::{LINK_KEY, LINK_MADE, LINK_RENAMED, NamedLink, NamedRule, RULE_KEY};
 use crate::rows::{entry, log};
 use remem_core::ledger::{
-    Effects, EntryChange, LinkKey, LinkRow, NewEvent, RecordKey, RecordRow, RowChange, RowKey,
-    TenantClock,
+    Effects, EntryChange, LinkKey, LinkRow, MemoryTotals, NewEvent, RecordKey, RecordRow,
+    RowChange, RowKey, TenantClock,
 };
 use remem_core::trgm::Trigrams;
 use remem_core::{TenantId, sabotage, sabotage_sql};
@@ -105,6 +105,9 @@ impl ToSql for Value<'_> {
     }
 }
 
+const ADD_TOTALS: &str = "UPDATE scope SET entries = entries + ?3, content_bytes = content_bytes + ?4, expiring = expiring + ?5, with_subject = with_subject + ?6
+     WHERE tenant_id = ?1 AND scope_id = ?2";
+
 /// The statements of this file, for the test of their keys.
 #[cfg(test)]
 pub(crate) fn statements() -> Vec<&'static str> {
@@ -134,6 +137,7 @@ pub(crate) fn statements() -> Vec<&'static str> {
         &s.record_deleted.sql,
         &s.review.sql,
         &s.review_deleted.sql,
+        ADD_TOTALS,
     ]
 }
 
@@ -158,6 +162,7 @@ pub(crate) fn save(
         saver.delete_rules(&effects)?;
     }
     saver.save_entries(&effects)?;
+    saver.save_totals(&effects)?;
     if !is_single_batch {
         saver.delete_rules(&effects)?;
     }
@@ -223,9 +228,25 @@ impl Saver<'_> {
                     next_row: 0,
                     documents: 0,
                     words: 0,
+                    totals: MemoryTotals::default(),
                 };
                 self.one(&STATEMENTS.new_scope, &scope)?;
             }
+        }
+        Ok(())
+    }
+
+    fn save_totals(&self, effects: &Effects) -> rusqlite::Result<()> {
+        for (scope, total) in &effects.totals {
+            let values = params![
+                self.tenant,
+                scope,
+                total.entries,
+                total.content_bytes,
+                total.expiring,
+                total.with_subject
+            ];
+            self.db.prepare_cached(ADD_TOTALS)?.execute(values)?;
         }
         Ok(())
     }

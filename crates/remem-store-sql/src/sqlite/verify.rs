@@ -16,6 +16,15 @@ pub(super) fn verify_tenant(db: &Connection, tenant: &TenantId) -> Result<u64, S
     let mut damages = check_file(db, &connection::TENANT_MIGRATIONS, &SQLITE)?;
     add_damage(&mut damages, "vector: no text", check_vectors(db))?;
     add_damage(&mut damages, "entry_tag: not its entry's", check_tags(db))?;
+    add_damage(
+        &mut damages,
+        "scope: totals",
+        sabotage!(
+            "totals-are-not-held-against-the-entries",
+            query_names(db, WRONG_TOTALS),
+            Ok((Vec::new(), 0))
+        ),
+    )?;
     let events = add_damage(
         &mut damages,
         "event: the chain breaks",
@@ -111,6 +120,15 @@ fn add_damage(
         Err(error) => Err(store_error(error)),
     }
 }
+
+/// Memories whose totals are not what their entries add up to.
+const WRONG_TOTALS: &str = "WITH counted AS (SELECT e.tenant_id, e.scope_id, count(*) AS entries, sum(octet_length(e.content)) AS content_bytes,
+       count(e.expires_at) AS expiring, sum(EXISTS (SELECT 1 FROM entry_subject g WHERE g.tenant_id = e.tenant_id
+         AND g.scope_id = e.scope_id AND g.row_id = e.row_id)) AS with_subject
+     FROM entry e WHERE e.rev_to IS NULL GROUP BY e.tenant_id, e.scope_id)
+   SELECT CAST(s.scope_id AS TEXT) FROM scope s LEFT JOIN counted c ON c.tenant_id = s.tenant_id AND c.scope_id = s.scope_id
+   WHERE (s.entries, s.content_bytes, s.expiring, s.with_subject)
+     IS NOT (coalesce(c.entries, 0), coalesce(c.content_bytes, 0), coalesce(c.expiring, 0), coalesce(c.with_subject, 0))";
 
 /// Finds vectors whose entry is gone or erased.
 fn check_vectors(db: &Connection) -> rusqlite::Result<CheckResult> {

@@ -832,6 +832,29 @@ async fn view_review(review: &dyn Review, world: &Workload) -> Vec<String> {
     view
 }
 
+/// Compares the statistics, which come from totals, with those of a snapshot of the same moment,
+/// which are counted; and likewise the list of memories. Also long before and after the moment,
+/// when other windows are open.
+async fn assert_stats_are_counted(store: &dyn Store, scope: &Scope, now: Timestamp) {
+    let revision = store.head(&scope.tenant).await.unwrap().revision;
+    for now in [-10_000, -40, 0, 40, 10_000].map(|ms| now.plus_ms(ms)) {
+        let counted = ReadAt::Snapshot {
+            revision,
+            at: now,
+            since: now,
+            own_runs: Vec::new(),
+        };
+        let at = ReadAt::Now(now);
+        let stats = async |at: &ReadAt| store.stats(scope, at).await.unwrap();
+        assert_eq!(stats(&at).await, stats(&counted).await, "{now:?}");
+        let memories = async |at: &ReadAt| {
+            let listed = store.memories(&scope.tenant, &scope.actor, None, 1_000, at);
+            listed.await.unwrap()
+        };
+        assert_eq!(memories(&at).await, memories(&counted).await, "{now:?}");
+    }
+}
+
 async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<String> {
     let whole = Page {
         limit: 10_000,
@@ -841,6 +864,9 @@ async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<Strin
         .list(scope, &Filter::default(), &whole, at)
         .await
         .unwrap();
+    if let ReadAt::Now(now) = at {
+        assert_stats_are_counted(store, scope, *now).await;
+    }
     let mut view = vec![format_result(store.stats(scope, at).await)];
     view.extend(entries.iter().map(workshop::shown));
     if let Some(middle) = entries.get(entries.len() / 2) {

@@ -403,7 +403,8 @@ async fn postgres_migration_preserves_memory_counts() {
             "0008_recall",
             "0009_action_text",
             "0010_row_hash",
-            "0011_named_tenant"
+            "0011_named_tenant",
+            "0012_totals"
         ]
     );
     let filled = backfill_hashes(
@@ -527,7 +528,8 @@ async fn postgres_migrated_keys_are_their_own_principals() {
             "0003_key_trust",
             "0004_row_hash",
             "0010_row_hash",
-            "0011_named_tenant"
+            "0011_named_tenant",
+            "0012_totals"
         ]
     );
     // Opening checks the policies: they are in place again.

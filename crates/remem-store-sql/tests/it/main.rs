@@ -25,5 +25,6 @@ mod upgrade;
 mod validity_windows;
 mod vector_search;
 mod waiting;
+mod without_constraints;
 mod workshop;
 mod writer_queue;

@@ -10,8 +10,8 @@
 use crate::recorder::{SentStatement, StatementLog, recorded};
 use remem_core::event::NodeEnded;
 use remem_core::{
-    Batch, Draft, Embedding, EventBody, ModelId, PrincipalId, RetireReason, Revision, RunId, Scope,
-    Seq, ShapePolicy, Subject, Tier, Timestamp, Trust,
+    Actor, Batch, Draft, Embedding, EventBody, ModelId, PrincipalId, RetireReason, Revision, RunId,
+    Scope, Seq, ShapePolicy, Subject, Tier, Timestamp, Trust,
 };
 use remem_store::{
     ChangeOutcome, Directory, Filter, KeyRecord, ListPosition, Page, Probe, ReadAt, RowCursor,
@@ -896,6 +896,25 @@ async fn neighbours_are_found_through_the_id_and_list_indexes() {
 }
 
 /// In the index's own order: rows that are not shown are not read, let alone sorted.
+/// Statistics come from totals: of the entries, only the oldest and the newest are read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statistics_do_not_read_the_entries() {
+    let (store, log, app) = watched().await;
+    let stats = store.stats(&scope("t1", "big"), &late()).await.unwrap();
+    assert_eq!(stats.entries, ENTRIES as u64);
+    let of_memory = log.last();
+    let tenant = scope("t1", "big").tenant;
+    let at = late();
+    let memories = store.memories(&tenant, &Actor::Host, None, 1_000, &at);
+    assert_eq!(memories.await.unwrap().len(), SMALL + 1);
+    for sent in [of_memory, log.last()] {
+        for plan in plans(&app, &sent, "t1").await {
+            let entries = reads_by(&plan, "entry", "entry_", &["tenant_id"]);
+            assert!(entries <= 1.0, "{entries} entries: {plan:#?}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_page_reads_only_its_rows() {
     let (store, log, app) = watched().await;

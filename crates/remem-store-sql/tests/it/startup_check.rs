@@ -555,7 +555,8 @@ async fn migrating_again_changes_nothing_and_keeps_the_password() {
             "0008_recall",
             "0009_action_text",
             "0010_row_hash",
-            "0011_named_tenant"
+            "0011_named_tenant",
+            "0012_totals"
         ]
     );
     let s = scope("a", "m");

@@ -6,6 +6,7 @@ mod groups;
 mod records;
 mod removal;
 mod succession;
+mod totals;
 mod wanted;
 
 use super::{

@@ -135,3 +135,39 @@ fn a_slot_has_one_answer_at_any_instant() {
     assert_eq!(ledger.0.clock, clock, "a refused batch changes nothing");
     assert_eq!(ledger.effects().entries.len(), 4);
 }
+
+/// A ledger with an answer that was true from 100 to 200, and is over.
+fn with_closed_answer() -> Ledger {
+    let mut ledger = Ledger::new();
+    ledger.commit(answer("over", Typology::Semantic, Some(100), None));
+    let from = ClosingReason::InvalidFrom(Timestamp(200));
+    ledger.commit(batch().close(memory(), id("over"), from, None));
+    assert!(!ledger.row("over").is_current());
+    ledger
+}
+
+#[test]
+fn an_answer_that_is_over_keeps_its_time() {
+    let mut ledger = with_closed_answer();
+    let late = |from, to| answer("late", Typology::Semantic, from, to);
+    for (from, to) in [(Some(150), Some(160)), (Some(199), None), (None, Some(101))] {
+        assert_eq!(ledger.try_commit(late(from, to)), Err(Refused::Conflict));
+    }
+    ledger.commit(late(Some(200), None));
+}
+
+#[test]
+fn an_answer_may_not_return_or_last_longer_where_another_one_is() {
+    let mut ledger = with_closed_answer();
+    ledger.commit(answer("next", Typology::Semantic, Some(200), Some(300)));
+    ledger.commit(batch().put(id("by"), text("by")));
+    ledger.commit(batch().retire(memory(), id("next"), RetireReason::Merged, id("by")));
+    ledger.commit(answer("other", Typology::Semantic, Some(250), Some(300)));
+    let forget = batch().forget(memory(), id("by"));
+    let revive = forget.revive(memory(), id("next"));
+    assert_eq!(ledger.try_commit(revive), Err(Refused::Conflict));
+    ledger.commit(answer("last", Typology::Semantic, Some(300), None));
+    let until = ClosingReason::InvalidFrom(Timestamp(301));
+    let longer = batch().close(memory(), id("other"), until, None);
+    assert_eq!(ledger.try_commit(longer), Err(Refused::Conflict));
+}
