@@ -303,15 +303,8 @@ impl Store for SqliteStore {
         depth: u32,
         at: &ReadAt,
     ) -> Result<CandidateSet, StoreError> {
-        let s = scope.clone();
-        let probe = probe.clone();
-        let filter = filter.clone();
-        let at = at.clone();
-        let cache = self.index_cache.clone();
-        self.read_as(&scope.tenant, &scope.actor, move |db| {
-            search::search(db, &cache, &s, (&probe, &filter), depth, &at)
-        })
-        .await
+        let file = self.tenant_file(&scope.tenant).await?;
+        search::search(&file, &self.index_cache, scope, (probe, filter), depth, at).await
     }
 
     async fn neighbours(
