@@ -8,6 +8,7 @@ mod around;
 mod caller_texts;
 mod connection;
 mod directory;
+mod directory_cache;
 mod group;
 mod identity;
 mod index;
