@@ -170,6 +170,11 @@ impl TenantFile {
         })
     }
 
+    #[cfg(test)]
+    pub fn state(&self) -> &TenantState {
+        &self.state
+    }
+
     pub async fn commit(&self, batch: Batch) -> Result<CommitResult, StoreError> {
         self.state.upkeep.note(self.group.commit(batch).await)
     }
