@@ -17,6 +17,8 @@ mod lease;
 mod lineage;
 pub(crate) mod load;
 mod maintain;
+#[cfg(test)]
+mod query_plans;
 mod read;
 mod record;
 mod row_hash;
@@ -24,6 +26,8 @@ mod rows;
 pub(crate) mod save;
 mod search;
 mod snapshot;
+#[cfg(test)]
+mod statement_log;
 mod tenant;
 mod vector;
 mod verify;

@@ -71,6 +71,15 @@ impl VectorIndex {
         }
     }
 
+    /// An index that holds signs alone, however few vectors it has.
+    #[cfg(test)]
+    pub fn by_signs(model: ModelId) -> VectorIndex {
+        VectorIndex {
+            exact_max: 0,
+            ..VectorIndex::new(model)
+        }
+    }
+
     /// Adds the vector of a row; `number` is its key in the table `vector`.
     pub fn add(&mut self, number: i64, row: i64, bytes: &[u8]) {
         self.last_number = number;
