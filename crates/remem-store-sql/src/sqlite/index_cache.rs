@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn reads_go_on_while_an_index_is_built() {
+    async fn reads_continue_while_an_index_is_built() {
         let folder = tempfile::tempdir().unwrap();
         let store = cold_store(folder.path()).await;
         let (release, held) = mpsc::channel::<()>();

@@ -205,9 +205,9 @@ async fn use_the_rest(store: &SqliteStore, folder: &Path) {
     store.discard_vectors(&tenant, &[], 10).await.unwrap();
     store.scrub(&tenant, NOON, true).await.unwrap();
     store.verify(&tenant).await.unwrap();
-    // Rows from before there were hashes.
     let path = folder.join("tenants/rest.db");
     let older = Connection::open(&path).unwrap();
+    // Rows from before there were hashes. One file has one tenant.
     let sql = "UPDATE entry SET row_hash = NULL; INSERT INTO hash_fill (name) VALUES ('entry')";
     older.execute_batch(sql).unwrap();
     assert_eq!(store.count_rows_without_hash(&tenant).await.unwrap(), 1);
