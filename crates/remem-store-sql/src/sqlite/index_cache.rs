@@ -264,6 +264,10 @@ mod tests {
         Ok(found.candidates.len())
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "searches beside the reads are tasks of their own"
+    )]
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn reads_continue_while_an_index_is_built() {
         let folder = tempfile::tempdir().unwrap();
