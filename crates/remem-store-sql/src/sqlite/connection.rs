@@ -119,7 +119,10 @@ pub(super) fn check_version() -> Result<(), StoreError> {
 pub(super) fn writer(path: &Path, migrations: &[Migration]) -> Result<Connection, StoreError> {
     let restricted = restrict_files(path);
     restricted.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
-    let db = Connection::open(path).map_err(store_error)?;
+    #[cfg_attr(not(test), expect(unused_mut, reason = "tests record its statements"))]
+    let mut db = Connection::open(path).map_err(store_error)?;
+    #[cfg(test)]
+    super::statement_log::attach(&mut db, path);
     configure(&db)?;
     verify_pragma(&db, "journal_mode", "wal")?;
     migrate(&db, migrations)?;
@@ -164,7 +167,10 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
 /// checks.
 pub(super) fn unrestricted_reader(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(path, flags).map_err(store_error)?;
+    #[cfg_attr(not(test), expect(unused_mut, reason = "tests record its statements"))]
+    let mut db = Connection::open_with_flags(path, flags).map_err(store_error)?;
+    #[cfg(test)]
+    super::statement_log::attach(&mut db, path);
     configure(&db)?;
     verify_pragma(&db, "journal_mode", "wal")?;
     db.pragma_update(None, "query_only", true)

@@ -354,7 +354,11 @@ fn apply_apart(
 ) -> Result<AppliedGroup, GroupError> {
     let mut applied = AppliedGroup::default();
     for batch in batches {
-        db.execute_batch("SAVEPOINT batch")?;
+        db.execute_batch(sabotage!(
+            "a-refused-batch-costs-the-others-a-flush-each",
+            "SAVEPOINT batch",
+            "COMMIT; BEGIN IMMEDIATE; SAVEPOINT batch"
+        ))?;
         let done = applied.results.len();
         let outcome =
             identity::as_actor(&batch.actor(), || applied.add(db, &state.tenant, &[batch]));
@@ -373,4 +377,90 @@ fn apply_apart(
         db.execute_batch("RELEASE batch")?;
     }
     applied.finish(db, &state.tenant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::Location;
+    use crate::sqlite::tenant::TenantFile;
+    use futures_util::FutureExt;
+    use futures_util::future::join_all;
+    use remem_core::{
+        Admission, Draft, Facets, Policy, Redactor, Rejection, RuleId, Typology, WorldId,
+    };
+    use remem_testkit::conformance::{NOON, admit, draft, id, scope};
+    use std::sync::atomic::AtomicUsize;
+
+    /// The most batches in a group (see `queue`).
+    const GROUP: usize = 512;
+    const RULE: &str = "Every change to a published rule needs a second reviewer who did not write it, and is announced a week before it takes effect.";
+
+    fn batch() -> Batch {
+        Batch::new(scope("t", "m").tenant, NOON)
+    }
+
+    /// A batch that only a trigger of the schema refuses.
+    fn restating(world: &WorldId) -> Batch {
+        let facets = Facets {
+            world: world.clone(),
+            ..Facets::default()
+        };
+        let copy = Draft {
+            typology: Typology::Semantic,
+            facets,
+            ..draft(RULE)
+        };
+        batch().put(id("copy"), admit(&scope("t", "m"), copy, NOON))
+    }
+
+    fn rule(world: &WorldId) -> Batch {
+        let admission = Admission {
+            policy: &Policy::default(),
+            redactor: &Redactor::empty(),
+            redaction_fingerprint: 1,
+            now: NOON,
+        };
+        let text = admission.admit_rule(RULE).unwrap();
+        batch().set_rule(world.clone(), RuleId::parse("r").unwrap(), Some(text))
+    }
+
+    #[tokio::test]
+    async fn a_refused_batch_costs_its_group_no_flush() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("tenants")).unwrap();
+        let location = Location::Folder(folder.path().to_owned());
+        let tenant = scope("t", "m").tenant;
+        let file = TenantFile::open(&location, 1, tenant, Arc::default(), Arc::default()).unwrap();
+        let world = WorldId::parse("w").unwrap();
+        file.commit(rule(&world)).await.unwrap();
+        let flushes = Arc::new(AtomicUsize::new(0));
+        let counted = flushes.clone();
+        // While the writer is held, the batches become one group.
+        let mut writer = file.state().writer.lock().unwrap();
+        let count = move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            false
+        };
+        writer.commit_hook(Some(count)).unwrap();
+        let commits = (0..GROUP).map(|n| {
+            let text = draft(&format!("entry {n}"));
+            let plain = || batch().put(id(&format!("e{n}")), admit(&scope("t", "m"), text, NOON));
+            file.commit(if n == 100 { restating(&world) } else { plain() })
+        });
+        let mut commits = join_all(commits);
+        assert!((&mut commits).now_or_never().is_none());
+        drop(writer);
+        for (n, result) in commits.await.into_iter().enumerate() {
+            match result {
+                Ok(_) => assert_ne!(n, 100),
+                Err(error) => assert!(
+                    n == 100
+                        && matches!(error, StoreError::Rejected(Rejection::ShadowsRule { .. })),
+                    "{n}: {error:?}"
+                ),
+            }
+        }
+        assert_eq!(flushes.load(Ordering::SeqCst), 1);
+    }
 }

@@ -176,7 +176,7 @@ impl Loader<'_> {
                 self.working.load_row(key, row);
             }
         }
-        let sql = "SELECT kind, key, version, due, topic, source_scope, source_row FROM record
+        let sql = "SELECT kind, key, version, due, topic, source_scope, source_row FROM record INDEXED BY record_source
                    WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3 AND source_row IS NOT NULL";
         let values = params![tenant, key.scope, key.row];
         for (key, row) in query_all(self.db, sql, values, read_record)? {

@@ -88,8 +88,9 @@ pub(super) fn stale(
     after: Option<RowCursor>,
     limit: u32,
 ) -> Result<RescanPage, StoreError> {
+    // NOT INDEXED: in the order of rows, from where the last page ended (see `vector::unembedded`).
     let sql = format!(
-        "SELECT {ENTRY_COLUMNS}, e.row_id, s.memory_ref FROM entry e JOIN scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
+        "SELECT {ENTRY_COLUMNS}, e.row_id, s.memory_ref FROM entry e NOT INDEXED JOIN scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
          WHERE e.tenant_id = ?1 AND e.row_id > ?2 AND e.scan <> ?3 AND e.erased_at IS NULL ORDER BY e.row_id LIMIT ?4"
     );
     let params = params![

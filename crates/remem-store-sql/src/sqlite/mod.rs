@@ -8,6 +8,7 @@ mod around;
 mod caller_texts;
 mod connection;
 mod directory;
+mod directory_cache;
 mod group;
 mod identity;
 mod index;
@@ -16,6 +17,8 @@ mod lease;
 mod lineage;
 pub(crate) mod load;
 mod maintain;
+#[cfg(test)]
+mod query_plans;
 mod read;
 mod record;
 mod row_hash;
@@ -24,6 +27,8 @@ pub(crate) mod save;
 mod search;
 mod snapshot;
 mod stats;
+#[cfg(test)]
+mod statement_log;
 mod tenant;
 mod vector;
 mod verify;
@@ -305,15 +310,8 @@ impl Store for SqliteStore {
         depth: u32,
         at: &ReadAt,
     ) -> Result<CandidateSet, StoreError> {
-        let s = scope.clone();
-        let probe = probe.clone();
-        let filter = filter.clone();
-        let at = at.clone();
-        let cache = self.index_cache.clone();
-        self.read_as(&scope.tenant, &scope.actor, move |db| {
-            search::search(db, &cache, &s, (&probe, &filter), depth, &at)
-        })
-        .await
+        let file = self.tenant_file(&scope.tenant).await?;
+        search::search(&file, &self.index_cache, scope, (probe, filter), depth, at).await
     }
 
     async fn neighbours(

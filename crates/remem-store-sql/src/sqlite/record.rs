@@ -105,8 +105,11 @@ pub(super) fn tied(
     match tie {
         RecordLookup::Due { until, after } => due(db, tenant, kind, *until, after.as_ref(), limit),
         RecordLookup::Topic { topic, after } => {
+            // Else SQLite would walk all records of the kind, in the order of their keys.
+            let columns =
+                RECORD_COLUMNS.replacen("record r", "record r INDEXED BY record_topic", 1);
             let sql = format!(
-                "SELECT {RECORD_COLUMNS} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.topic = ?3 AND r.key > ?4 ORDER BY r.key LIMIT ?5"
+                "SELECT {columns} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.topic = ?3 AND r.key > ?4 ORDER BY r.key LIMIT ?5"
             );
             query_records(
                 db,

@@ -69,10 +69,14 @@ static STATEMENTS: LazyLock<Statements> = LazyLock::new(|| {
         end: sqlite.update("entry", &entry::KEY, &end, &[]),
         lineage: sqlite.insert("lineage", &LINEAGE, &[], Ignore),
         subject: sqlite.insert("entry_subject", &SUBJECT, &[], Fail),
-        forgotten: sqlite.delete("entry_subject", &ROW),
+        forgotten: sqlite
+            .delete("entry_subject", &ROW)
+            .indexed_by("entry_subject_row"),
         signature: sqlite.insert("signature", &SIGNATURE, &["scope_id", "row_id"], Replace),
         signature_deleted: sqlite.delete("signature", &ROW),
-        vectors_deleted: sqlite.delete("vector", &ROW),
+        vectors_deleted: sqlite
+            .delete("vector", &ROW)
+            .indexed_by("sqlite_autoindex_vector_1"),
         link: sqlite.insert(
             "action_link",
             &[&LINK_KEY[..], &LINK_MADE].concat(),

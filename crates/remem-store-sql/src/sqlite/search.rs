@@ -2,16 +2,19 @@
 //! reader may see.
 
 use super::connection::store_error;
+use super::identity::as_actor;
 use super::index::{MemoryIndex, MemoryKey, RankedRows};
-use super::index_cache::IndexCache;
+use super::index_cache::{CachedIndex, IndexCache, OutdatedIndex};
 use super::read::{push_attributes, push_created, push_tags};
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, StatementBuilder, boxed, read_entry, scope_id};
+use super::tenant::TenantFile;
 use remem_core::sabotage;
 use remem_core::{Embedding, Entry, Scope};
 use remem_store::{CandidateSet, Filter, Probe, ReadAt, SearchCandidate, StoreError};
 use rusqlite::Connection;
 use rusqlite::types::ToSql;
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 /// The number of rows that one statement reads.
 const ROWS_PER_READ: usize = 64;
@@ -38,35 +41,90 @@ struct VisibleRow {
     vector: Option<Embedding>,
 }
 
-pub(super) fn search(
-    db: &Connection,
-    cache: &IndexCache,
+/// The arguments of a search, which every attempt at it needs.
+struct SearchArguments {
+    scope: Scope,
+    probe: Probe,
+    filter: Filter,
+    depth: usize,
+    at: ReadAt,
+}
+
+/// The result of an attempt: the candidates, or the index that has to be built first.
+type Attempt = Result<CandidateSet, OutdatedIndex>;
+
+/// Searches a memory. It holds a reader only while its index includes all that the reader sees; for
+/// a build it waits without one.
+pub(super) async fn search(
+    file: &TenantFile,
+    cache: &Arc<IndexCache>,
     scope: &Scope,
     (probe, filter): (&Probe, &Filter),
     depth: u32,
     at: &ReadAt,
 ) -> Result<CandidateSet, StoreError> {
+    let arguments = Arc::new(SearchArguments {
+        scope: scope.clone(),
+        probe: probe.clone(),
+        filter: filter.clone(),
+        depth: depth as usize,
+        at: at.clone(),
+    });
+    let mut built: Option<Arc<CachedIndex>> = None;
+    loop {
+        let cache_of_attempt = cache.clone();
+        let arguments = arguments.clone();
+        let attempt = file.read(move |db| {
+            as_actor(&arguments.scope.actor, || {
+                attempt(db, &cache_of_attempt, &arguments, built)
+            })
+        });
+        match attempt.await? {
+            Ok(found) => return Ok(found),
+            Err(outdated) => {
+                // Kept by this search, so that it finds what it waited for, evicted or not.
+                built = Some(outdated.cached.clone());
+                cache.build(file, outdated).await?;
+            }
+        }
+    }
+}
+
+fn attempt(
+    db: &Connection,
+    cache: &IndexCache,
+    arguments: &SearchArguments,
+    built: Option<Arc<CachedIndex>>,
+) -> Result<Attempt, StoreError> {
+    let scope = &arguments.scope;
     let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
     else {
-        return Ok(CandidateSet::default());
+        return Ok(Ok(CandidateSet::default()));
     };
     let search = IndexSearch {
         db,
         scope,
         scope_id,
-        probe,
-        filter,
-        depth: depth as usize,
-        at,
+        probe: &arguments.probe,
+        filter: &arguments.filter,
+        depth: arguments.depth,
+        at: &arguments.at,
     };
-    let model = probe.vector.as_ref().map(|(model, _)| *model);
+    let model = arguments.probe.vector.as_ref().map(|(model, _)| *model);
     let memory = MemoryKey {
         tenant: &scope.tenant,
         scope: scope_id,
     };
-    cache
-        .with_index(db, memory, model, |index| search.run(index))
-        .map_err(store_error)
+    let cached = built.unwrap_or_else(|| cache.cached_index(memory));
+    let found = cache
+        .with_index(&cached, db, memory, model, |index| search.run(index))
+        .map_err(store_error)?;
+    Ok(found.ok_or_else(|| OutdatedIndex {
+        cached,
+        tenant: scope.tenant.clone(),
+        scope: scope_id,
+        model,
+    }))
 }
 
 impl IndexSearch<'_> {

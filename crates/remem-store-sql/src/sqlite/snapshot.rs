@@ -14,10 +14,16 @@ pub(super) const REMOVED_WITH_TEXT: &str =
 /// SQL condition on a removed entry: no open snapshot is older than its end, so no run can read it.
 pub(super) const IN_NO_SNAPSHOT: &str = "NOT EXISTS (SELECT 1 FROM snapshot s WHERE s.tenant_id = entry.tenant_id AND s.revision < entry.rev_to)";
 
+/// SQL expression: the last revision whose removed entries no open snapshot can read. One value for
+/// the statement, so that an index finds these entries among all that runs still protect.
+const UNPROTECTED_UNTIL: &str =
+    "coalesce((SELECT min(revision) FROM snapshot WHERE tenant_id = ?1), 9223372036854775807)";
+
 /// Whether there are removed texts that no snapshot protects any more.
 pub(super) fn has_erasable_text(db: &Connection, tenant: &TenantId) -> rusqlite::Result<bool> {
     let sql = format!(
-        "SELECT 1 FROM entry WHERE tenant_id = ?1 AND {REMOVED_WITH_TEXT} AND {IN_NO_SNAPSHOT} LIMIT 1"
+        "SELECT 1 FROM entry INDEXED BY entry_spent
+         WHERE tenant_id = ?1 AND {REMOVED_WITH_TEXT} AND rev_to <= {UNPROTECTED_UNTIL} LIMIT 1"
     );
     db.prepare_cached(&sql)?.exists([tenant.as_str()])
 }
@@ -49,8 +55,8 @@ pub(super) fn ended(
     limit: u32,
 ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
     let sql = format!(
-        "SELECT scope.memory_ref, entry.id FROM entry JOIN scope ON scope.tenant_id = entry.tenant_id AND scope.scope_id = entry.scope_id
-         WHERE entry.tenant_id = ?1 AND {REMOVED_WITH_TEXT} AND {IN_NO_SNAPSHOT} ORDER BY entry.rev_to LIMIT ?2"
+        "SELECT scope.memory_ref, entry.id FROM entry INDEXED BY entry_spent CROSS JOIN scope ON scope.tenant_id = entry.tenant_id AND scope.scope_id = entry.scope_id
+         WHERE entry.tenant_id = ?1 AND {REMOVED_WITH_TEXT} AND entry.rev_to <= {UNPROTECTED_UNTIL} ORDER BY entry.rev_to LIMIT ?2"
     );
     entry_names(db, &sql, params![tenant.as_str(), limit])
 }

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// The open file of a tenant.
 pub(super) struct TenantFile {
@@ -110,7 +110,12 @@ struct ReaderPool {
     path: PathBuf,
     idle: Arc<Mutex<Vec<Connection>>>,
     permits: Arc<Semaphore>,
+    /// Permits for connections that are opened for one long read.
+    apart: Arc<Semaphore>,
 }
+
+/// The most long reads of one tenant at a time that have connections of their own.
+const READS_APART_MAX: usize = 2;
 
 /// Runs a query in a read transaction, so that all its statements see one commit.
 fn in_read_transaction<T>(
@@ -141,6 +146,7 @@ impl TenantFile {
                     path,
                     idle: Arc::default(),
                     permits: Arc::new(Semaphore::new(connections)),
+                    apart: Arc::new(Semaphore::new(READS_APART_MAX)),
                 };
                 (writer, Some(readers))
             }
@@ -162,6 +168,11 @@ impl TenantFile {
             state,
             readers,
         })
+    }
+
+    #[cfg(test)]
+    pub fn state(&self) -> &TenantState {
+        &self.state
     }
 
     pub async fn commit(&self, batch: Batch) -> Result<CommitResult, StoreError> {
@@ -223,12 +234,7 @@ impl TenantFile {
         let Some(readers) = &self.readers else {
             return self.write(query).await;
         };
-        let permit = readers
-            .permits
-            .clone()
-            .acquire_owned()
-            .await
-            .map_err(|e| StoreError::Unavailable(Box::new(e)))?;
+        let permit = acquire(&readers.permits).await?;
         let idle = readers.idle.clone();
         let path = readers.path.clone();
         let answer = run_blocking(move || {
@@ -248,4 +254,33 @@ impl TenantFile {
         .await;
         self.state.upkeep.note(answer)
     }
+
+    /// Runs a long query on a connection of its own, so that it keeps no reader from short ones.
+    pub async fn read_apart<T, F>(&self, query: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let Some(readers) = &self.readers else {
+            return self.write(query).await;
+        };
+        let permits = sabotage!(
+            "a-build-takes-a-reader-from-others",
+            &readers.apart,
+            &readers.permits
+        );
+        let permit = acquire(permits).await?;
+        let path = readers.path.clone();
+        let answer = run_blocking(move || {
+            let _permit = permit;
+            in_read_transaction(&connection::reader(&path)?, query)
+        })
+        .await;
+        self.state.upkeep.note(answer)
+    }
+}
+
+async fn acquire(permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, StoreError> {
+    let permit = permits.clone().acquire_owned().await;
+    permit.map_err(|e| StoreError::Unavailable(Box::new(e)))
 }

@@ -347,7 +347,7 @@ async fn sqlite_migration_preserves_entries_snapshots_and_index() {
     );
 }
 
-/// Removes the hashes of rows, like a database from before them.
+/// Removes the hashes of rows and what came later, like a database from before them.
 pub(crate) const WITHOUT_HASHES: &str = "DO $$ DECLARE t text; BEGIN
        FOR t IN SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'row_hash'
            WHERE c.relnamespace = 'remem'::regnamespace AND c.relkind = 'r' LOOP
@@ -356,7 +356,9 @@ pub(crate) const WITHOUT_HASHES: &str = "DO $$ DECLARE t text; BEGIN
          EXECUTE format('ALTER TABLE remem.%I DROP COLUMN row_hash', t);
        END LOOP;
      END $$;
-     DROP TABLE remem.hash_fill; DELETE FROM remem.schema_step WHERE number >= CASE series WHEN 'host' THEN 4 ELSE 10 END;";
+     DROP TABLE remem.hash_fill; DROP INDEX remem.entry_over, remem.entry_later, remem.entry_answer;
+     ALTER TABLE remem.scope DROP COLUMN entries, DROP COLUMN content_bytes, DROP COLUMN expiring, DROP COLUMN with_subject;
+     DELETE FROM remem.schema_step WHERE name LIKE '%row_hash' OR series = 'memory' AND number > 10;";
 
 /// Removes what 0007 added, so that the schema is that of the migration before.
 const WITHOUT_WORKSHOP: &str = "DROP VIEW remem.retention; DROP TABLE remem.rule, remem.action_link;

@@ -228,6 +228,7 @@ async fn load(database: &TestDatabase, store: &PostgresStore) {
                         &s,
                         Draft {
                             tags,
+                            subjects: vec![Subject::from_bytes([(n % 250) as u8; 32])],
                             ..draft(&text)
                         },
                         at,

@@ -152,6 +152,28 @@ async fn an_index_that_missed_changes_is_rebuilt() {
     assert_eq!(view(&one, &s).await, view(&open(folder.path()), &s).await);
 }
 
+/// The same, if what is left of the list concerns other memories alone.
+#[tokio::test]
+async fn an_index_that_missed_all_its_changes_is_rebuilt() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = scope("a", "m");
+    let elsewhere = scope("a", "other");
+    let one = open(folder.path());
+    let other = open(folder.path());
+    fill(&one, &s).await;
+    fill(&one, &elsewhere).await;
+    view(&one, &s).await;
+    delete(&other, &s, "e1", NOON).await;
+    delete(&other, &elsewhere, "e2", NOON).await;
+    let db = Connection::open(folder.path().join("tenants/a.db")).unwrap();
+    db.execute(
+        "DELETE FROM unindexed WHERE n < (SELECT max(n) FROM unindexed)",
+        [],
+    )
+    .unwrap();
+    assert_eq!(view(&one, &s).await, view(&open(folder.path()), &s).await);
+}
+
 /// A vector without a text could not be found, and reveals too much to be kept.
 #[tokio::test]
 async fn a_vector_without_a_text_is_reported_as_damage() {

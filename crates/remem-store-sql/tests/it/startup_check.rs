@@ -492,7 +492,7 @@ async fn an_unprepared_database_is_refused() {
 #[tokio::test]
 async fn an_older_and_a_newer_schema_are_refused() {
     let database = TestDatabase::fresh().await;
-    for (series, last) in [("memory", 11), ("host", 4)] {
+    for (series, last) in [("memory", 12), ("host", 4)] {
         let drop =
             format!("DELETE FROM remem.schema_step WHERE series = '{series}' AND number = {last}");
         let mend = format!(

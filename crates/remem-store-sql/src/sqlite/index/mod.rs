@@ -2,9 +2,10 @@
 //! the vectors.
 //!
 //! The index is built from the database when a memory is first searched and brought up to date
-//! before every search, within the reader's own transaction, so it includes every commit that the
-//! reader sees. It holds row ids and numbers, no text. It decides nothing: the rows that it
-//! proposes are read from the database again, under the conditions of every read.
+//! before every search, so it includes every commit that the reader sees: a few rows within the
+//! reader's own transaction, many by a build (see `index_cache`). It holds row ids and numbers, no
+//! text. It decides nothing: the rows that it proposes are read from the database again, under the
+//! conditions of every read.
 
 mod ranked;
 mod vectors;
@@ -13,7 +14,7 @@ mod words;
 pub(super) use ranked::RankedRows;
 use remem_core::sabotage;
 use remem_core::{Embedding, ModelId, TenantId};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, Params, params};
 use std::collections::HashSet;
 pub(super) use vectors::VectorIndex;
 pub(super) use words::{WordIndex, WordMatches};
@@ -27,7 +28,24 @@ pub(super) struct MemoryIndex {
     last_row: i64,
     /// The last row of `unindexed` that is taken into account.
     last_change: i64,
+    /// The models whose vectors were to stay when others were discarded the last time.
+    kept_models: Option<Vec<ModelId>>,
 }
+
+/// How much an index does not include yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    Nothing,
+    /// So little that a search reads it by itself.
+    Little,
+    /// So much that a build has to read it.
+    Much,
+}
+
+/// The most rows that a search reads into an index by itself: a few milliseconds of work.
+const ROWS_PER_SEARCH_MAX: i64 = 2_000;
+/// Missing rows are counted up to here.
+const COUNTED_MAX: i64 = ROWS_PER_SEARCH_MAX + 1;
 
 /// The memory that an index belongs to.
 #[derive(Clone, Copy)]
@@ -37,39 +55,51 @@ pub(super) struct MemoryKey<'a> {
 }
 
 impl MemoryIndex {
-    /// Whether the database has changes that the index does not include yet.
-    pub fn is_behind(
+    /// How much of what the reader sees the index does not include yet.
+    pub fn missing(
         &self,
         db: &Connection,
         memory: MemoryKey<'_>,
         model: Option<ModelId>,
-    ) -> rusqlite::Result<bool> {
-        let rows = "SELECT 1 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id > ?3";
-        if db.prepare_cached(rows)?.exists(params![
-            memory.tenant.as_str(),
-            memory.scope,
-            self.last_row
-        ])? {
-            return Ok(true);
+    ) -> rusqlite::Result<Missing> {
+        let tenant = memory.tenant.as_str();
+        let is_outdated = self.has_missed_changes(db)?;
+        let since = |last: i64| if is_outdated { 0 } else { last };
+        let rows = "SELECT count(*) FROM (SELECT 1 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id > ?3 LIMIT ?4)";
+        let values = params![tenant, memory.scope, since(self.last_row), COUNTED_MAX];
+        let mut missing = count(db, rows, values)?;
+        let changes = "SELECT count(*) FROM (SELECT 1 FROM unindexed WHERE scope_id = ?1 AND n > ?2 LIMIT ?3)";
+        let values = params![memory.scope, self.last_change, COUNTED_MAX];
+        missing += count(db, changes, values)?;
+        if let Some(model) = model {
+            let held = self.vectors_of(model);
+            if held.is_some_and(VectorIndex::could_be_exact) {
+                return Ok(Missing::Much);
+            }
+            let last = held.map_or(0, |vectors| vectors.last_number);
+            let vectors = "SELECT count(*) FROM (SELECT 1 FROM vector
+                           WHERE tenant_id = ?1 AND scope_id = ?2 AND model = ?3 AND n > ?4 LIMIT ?5)";
+            let values = params![tenant, memory.scope, model.0, since(last), COUNTED_MAX];
+            missing += count(db, vectors, values)?;
         }
-        if db
-            .prepare_cached("SELECT 1 FROM unindexed WHERE scope_id = ?1 AND n > ?2")?
-            .exists(params![memory.scope, self.last_change])?
-        {
-            return Ok(true);
-        }
-        let Some(model) = model else { return Ok(false) };
-        let last = self
-            .vectors_of(model)
-            .map_or(0, |vectors| vectors.last_number);
-        let vectors =
-            "SELECT 1 FROM vector WHERE tenant_id = ?1 AND scope_id = ?2 AND model = ?3 AND n > ?4";
-        db.prepare_cached(vectors)?.exists(params![
-            memory.tenant.as_str(),
-            memory.scope,
-            model.0,
-            last
-        ])
+        Ok(match missing {
+            0 => Missing::Nothing,
+            1..=ROWS_PER_SEARCH_MAX => Missing::Little,
+            _ => Missing::Much,
+        })
+    }
+
+    /// Whether changes that the index does not include were deleted from `unindexed`: such an index
+    /// is built anew.
+    fn has_missed_changes(&self, db: &Connection) -> rusqlite::Result<bool> {
+        let first: Option<i64> = db
+            .prepare_cached("SELECT min(n) FROM unindexed")?
+            .query_row([], |row| row.get(0))?;
+        Ok(sabotage!(
+            "an-index-that-missed-changes-goes-on",
+            first.is_some_and(|first| first > self.last_change + 1),
+            false
+        ))
     }
 
     /// Reads the changes since the last time.
@@ -109,21 +139,10 @@ impl MemoryIndex {
 
     /// Removes rows that were erased or changed since. A changed text is indexed again at once.
     fn remove_changed(&mut self, db: &Connection, memory: MemoryKey<'_>) -> rusqlite::Result<()> {
-        // Old rows of `unindexed` are deleted: an index that missed some of them is rebuilt.
-        let first: Option<i64> = db
-            .query_row("SELECT min(n) FROM unindexed", [], |row| row.get(0))
-            .optional()?
-            .flatten();
-        if sabotage!(
-            "an-index-that-missed-changes-goes-on",
-            first.is_some_and(|first| first > self.last_change + 1),
-            false
-        ) {
+        if self.has_missed_changes(db)? {
             *self = MemoryIndex::default();
         }
-        let newest: i64 = db.query_row("SELECT coalesce(max(n), 0) FROM unindexed", [], |row| {
-            row.get(0)
-        })?;
+        let newest = count(db, "SELECT coalesce(max(n), 0) FROM unindexed", [])?;
         if self.last_row == 0 {
             self.last_change = newest;
             return Ok(());
@@ -152,6 +171,7 @@ impl MemoryIndex {
             }
         }
         self.words.sweep();
+        self.vectors.iter_mut().for_each(VectorIndex::sweep);
         self.last_change = newest;
         Ok(())
     }
@@ -175,6 +195,9 @@ impl MemoryIndex {
             }
         };
         let vectors = &mut self.vectors[at];
+        if vectors.could_be_exact() {
+            *vectors = VectorIndex::new(model);
+        }
         let mut query = db.prepare_cached(
             "SELECT n, row_id, bytes FROM vector WHERE tenant_id = ?1 AND scope_id = ?2 AND model = ?3 AND n > ?4 ORDER BY n",
         )?;
@@ -187,6 +210,7 @@ impl MemoryIndex {
         while let Some(row) = rows.next()? {
             vectors.add(row.get(0)?, row.get(1)?, row.get_ref(2)?.as_blob()?);
         }
+        vectors.sweep();
         Ok(())
     }
 
@@ -222,12 +246,31 @@ impl MemoryIndex {
     /// Drops the vectors of models other than these.
     pub fn discard_vectors(&mut self, keep: &[ModelId]) {
         self.vectors.retain(|vectors| keep.contains(&vectors.model));
+        self.kept_models = Some(keep.to_vec());
+    }
+
+    /// Takes the place of the empty index that stood for this one while it was built for `model`,
+    /// and discards the vectors that were discarded meanwhile.
+    pub fn replace(mut self, place: &mut MemoryIndex, model: Option<ModelId>) {
+        if let Some(mut keep) = place.kept_models.take() {
+            keep.extend(model);
+            sabotage!(
+                "vectors-come-back-after-a-build",
+                self.discard_vectors(&keep)
+            );
+        }
+        *place = self;
     }
 
     /// The approximate size in bytes.
     pub fn bytes(&self) -> usize {
         self.words.bytes() + self.vectors.iter().map(VectorIndex::bytes).sum::<usize>()
     }
+}
+
+/// The number that a statement answers.
+fn count(db: &Connection, sql: &str, values: impl Params) -> rusqlite::Result<i64> {
+    db.prepare_cached(sql)?.query_row(values, |row| row.get(0))
 }
 
 #[cfg(test)]
@@ -249,8 +292,22 @@ mod tests {
             scope: 1,
         };
         let mut index = MemoryIndex::default();
-        assert!(index.is_behind(&db, memory, None).unwrap());
+        assert_eq!(index.missing(&db, memory, None).unwrap(), Missing::Little);
         index.catch_up(&db, memory, None).unwrap();
-        assert!(!index.is_behind(&db, memory, None).unwrap());
+        assert_eq!(index.missing(&db, memory, None).unwrap(), Missing::Nothing);
+    }
+
+    #[test]
+    fn vectors_that_are_discarded_during_a_build_do_not_come_back() {
+        let mut built = MemoryIndex {
+            vectors: (1..=3).map(|n| VectorIndex::new(ModelId(n))).collect(),
+            ..MemoryIndex::default()
+        };
+        built.discard_vectors(&[ModelId(1), ModelId(2), ModelId(3)]);
+        let mut place = MemoryIndex::default();
+        place.discard_vectors(&[ModelId(2)]);
+        built.replace(&mut place, Some(ModelId(3)));
+        let models: Vec<ModelId> = place.vectors.iter().map(|held| held.model).collect();
+        assert_eq!(models, [ModelId(2), ModelId(3)]);
     }
 }

@@ -5,6 +5,10 @@
 //! whole vectors, read from the database. That misses only a few in a hundred of the true nearest
 //! (`docs/recall.md` has the figures), needs an eighth of the memory, is built as fast as it is
 //! read, and a removed entry is gone from it at once; a graph of neighbours has none of that.
+//!
+//! A removed vector is zeroed and keeps its position until more than half of all positions are
+//! such; then `sweep` moves the others together. Only vectors that were not removed count towards
+//! `EXACT_MAX`, and a memory that has become small enough again is read anew, whole.
 
 use super::RankedRows;
 use remem_core::embedding::{cosine_of, dot};
@@ -16,6 +20,9 @@ use std::collections::{HashMap, HashSet};
 
 /// Up to this many vectors are all compared. Measured: 100,000 of 384 components take about 8 ms.
 const EXACT_MAX: usize = 100_000;
+/// An index of signs is read anew with whole vectors when this share of `EXACT_MAX` is left: so it
+/// takes many removals from one change of mode to the next.
+const EXACT_AGAIN: (usize, usize) = (3, 4);
 /// The number of rows, nearest by signs, that are compared by their whole vectors: this many for
 /// each wanted row, and at least so many.
 const RESCORED_PER_WANTED: usize = 4;
@@ -41,7 +48,7 @@ pub(crate) struct VectorIndex {
     square_norms: Vec<i32>,
     positions: HashMap<i64, u32>,
     signs: Vec<u8>,
-    /// The whole vectors; empty above `EXACT_MAX`.
+    /// The whole vectors; empty unless `is_exact`.
     components: Vec<i8>,
     is_exact: bool,
     exact_max: usize,
@@ -64,6 +71,15 @@ impl VectorIndex {
         }
     }
 
+    /// An index that holds signs alone, however few vectors it has.
+    #[cfg(test)]
+    pub fn by_signs(model: ModelId) -> VectorIndex {
+        VectorIndex {
+            exact_max: 0,
+            ..VectorIndex::new(model)
+        }
+    }
+
     /// Adds the vector of a row; `number` is its key in the table `vector`.
     pub fn add(&mut self, number: i64, row: i64, bytes: &[u8]) {
         self.last_number = number;
@@ -73,13 +89,13 @@ impl VectorIndex {
         if self.dimensions == 0 {
             self.dimensions = bytes.len();
         }
-        let Ok(position) = u32::try_from(self.rows.len()) else {
-            return;
-        };
         if bytes.len() != self.dimensions {
             return;
         }
         self.remove(row);
+        let Ok(position) = u32::try_from(self.rows.len()) else {
+            return;
+        };
         let components = vector.components();
         self.rows.push(row);
         self.numbers.push(number);
@@ -89,10 +105,58 @@ impl VectorIndex {
         if self.is_exact {
             self.components.extend_from_slice(components);
         }
-        if self.is_exact && self.rows.len() > self.exact_max {
+        if self.is_exact && self.count() > self.exact_max {
             self.is_exact = false;
             self.components = Vec::new();
         }
+    }
+
+    /// The number of vectors, without those that were removed.
+    fn count(&self) -> usize {
+        sabotage!(
+            "removed-vectors-count-towards-the-exact-mode",
+            self.positions.len(),
+            self.rows.len()
+        )
+    }
+
+    /// Whether only signs are held of so few vectors that all could be held whole: the index has to
+    /// be read anew.
+    pub fn could_be_exact(&self) -> bool {
+        !self.is_exact && self.count() <= self.exact_max * EXACT_AGAIN.0 / EXACT_AGAIN.1
+    }
+
+    /// Moves the vectors together once more than half of the positions belong to removed ones, so
+    /// each removal pays for less than two moves. Their order stays, and so does what is found.
+    pub fn sweep(&mut self) {
+        let is_sparse = self.rows.len() > self.positions.len() * 2;
+        if !sabotage!("removed-vectors-keep-their-places", is_sparse, false) {
+            return;
+        }
+        let width = self.dimensions.div_ceil(8);
+        let mut to = 0;
+        for from in 0..self.rows.len() {
+            if self.rows[from] == REMOVED {
+                continue;
+            }
+            self.rows[to] = self.rows[from];
+            self.numbers[to] = self.numbers[from];
+            self.square_norms[to] = self.square_norms[from];
+            move_part(&mut self.signs, width, from, to);
+            if self.is_exact {
+                move_part(&mut self.components, self.dimensions, from, to);
+            }
+            self.positions.insert(self.rows[to], to as u32);
+            to += 1;
+        }
+        shorten(&mut self.rows, to);
+        shorten(&mut self.numbers, to);
+        shorten(&mut self.square_norms, to);
+        shorten(&mut self.signs, to * width);
+        if self.is_exact {
+            shorten(&mut self.components, to * self.dimensions);
+        }
+        self.positions.shrink_to_fit();
     }
 
     /// Removes the vector of a row whose text is erased or changed.
@@ -260,6 +324,19 @@ impl VectorIndex {
     }
 }
 
+/// Moves the part of `width` values at one position to another.
+fn move_part<T: Copy>(values: &mut [T], width: usize, from: usize, to: usize) {
+    values.copy_within(from * width..(from + 1) * width, to * width);
+}
+
+/// Keeps the first `length` values and gives the rest of the memory back. The rest is zeroed first:
+/// it still holds vectors that were moved.
+fn shorten<T: Copy + Default>(values: &mut Vec<T>, length: usize) {
+    values[length..].fill(T::default());
+    values.truncate(length);
+    values.shrink_to_fit();
+}
+
 fn scaled_cosine(cosine: f64) -> i64 {
     (cosine * COSINE_SCALE).round() as i64
 }
@@ -403,6 +480,81 @@ mod tests {
             sorted.sort_unstable();
             proptest::prop_assert_eq!(closest(&apart, wanted), sorted);
         }
+    }
+
+    /// What is found of all vectors, and of every third one, with the scores.
+    fn found(
+        vectors: &VectorIndex,
+        db: &Connection,
+        directions: &[Embedding],
+    ) -> Vec<Vec<(i64, i64)>> {
+        let third: HashSet<i64> = (0..200).step_by(3).map(|n| (n + 1) * 10).collect();
+        let mut found = Vec::new();
+        for direction in directions.iter().step_by(17) {
+            for only in [None, Some(&third)] {
+                let mut best = vectors.nearest(db, direction, 1, only).unwrap();
+                found.push(best.next(1_000).to_vec());
+            }
+        }
+        found
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config::with_cases(remem_testkit::cases(32, 256)))]
+
+        /// Each number of `changes` removes that vector, or adds it again.
+        #[test]
+        fn a_sweep_changes_nothing_that_is_found(
+            changes in proptest::collection::vec(0usize..60, 0..300),
+            exact_max in proptest::sample::select(vec![5usize, 20, 1_000]),
+        ) {
+            let directions = directions(60);
+            let db = Connection::open_in_memory().unwrap();
+            let other_db = Connection::open_in_memory().unwrap();
+            let mut swept = index_of(&db, exact_max, &directions);
+            let mut kept = index_of(&other_db, exact_max, &directions);
+            for n in changes {
+                let number = n as i64 + 1;
+                for vectors in [&mut swept, &mut kept] {
+                    if vectors.positions.contains_key(&(number * 10)) {
+                        vectors.remove(number * 10);
+                    } else {
+                        vectors.add(number, number * 10, &directions[n].to_bytes());
+                    }
+                }
+                swept.sweep();
+                proptest::prop_assert!(swept.rows.len() <= swept.positions.len() * 2);
+            }
+            proptest::prop_assert_eq!(swept.is_exact, kept.is_exact);
+            proptest::prop_assert_eq!(
+                found(&swept, &db, &directions),
+                found(&kept, &other_db, &directions)
+            );
+        }
+    }
+
+    /// A memory of ten entries whose texts change all the time, and one that was large once.
+    #[test]
+    fn churn_costs_neither_memory_nor_the_exact_mode() {
+        let directions = directions(40);
+        let db = Connection::open_in_memory().unwrap();
+        let mut vectors = index_of(&db, 20, &directions[..10]);
+        let before = vectors.bytes();
+        for n in 0..2_000usize {
+            let row = (n as i64 % 10 + 1) * 10;
+            vectors.add(n as i64 + 100, row, &directions[n % 40].to_bytes());
+            vectors.sweep();
+        }
+        assert!(vectors.is_exact && vectors.positions.len() == 10);
+        assert!(
+            vectors.bytes() <= before * 4,
+            "{} {before}",
+            vectors.bytes()
+        );
+        let mut once_large = index_of(&Connection::open_in_memory().unwrap(), 20, &directions);
+        assert!(!once_large.is_exact && !once_large.could_be_exact());
+        (16..=40).for_each(|n| once_large.remove(n * 10));
+        assert!(once_large.could_be_exact());
     }
 
     #[test]
