@@ -40,6 +40,7 @@ mod selection;
 mod table;
 mod text;
 mod transfer;
+mod upgrade;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -63,6 +64,7 @@ struct BenchCli {
 enum BenchCommand {
     Compare(compare::CompareOptions),
     Growth(growth::GrowthOptions),
+    Upgrade(upgrade::UpgradeOptions),
 }
 
 /// What to measure of one build.
@@ -247,6 +249,7 @@ fn main() -> anyhow::Result<()> {
     match (cli.command, cli.measure) {
         (Some(BenchCommand::Compare(options)), _) => compare::run(&options),
         (Some(BenchCommand::Growth(options)), _) => growth::run(&options),
+        (Some(BenchCommand::Upgrade(options)), _) => upgrade::run(&options),
         (None, Some(measure)) => measure_one(&measure),
         (None, None) => bail!("say what to measure; --help shows it"),
     }
