@@ -22,9 +22,19 @@ pub struct Request(Vec<u8>);
 
 impl Request {
     pub fn get(key: &str, path: &str) -> Request {
+        Request::without_body("GET", key, path)
+    }
+
+    pub fn delete(key: &str, path: &str) -> Request {
+        Request::without_body("DELETE", key, path)
+    }
+
+    fn without_body(method: &str, key: &str, path: &str) -> Request {
         Request(
-            format!("GET {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {key}\r\n\r\n")
-                .into_bytes(),
+            format!(
+                "{method} {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {key}\r\n\r\n"
+            )
+            .into_bytes(),
         )
     }
 
@@ -32,13 +42,22 @@ impl Request {
         Request::keyed_post(key, path, body, None)
     }
 
+    pub fn put(key: &str, path: &str, body: &str) -> Request {
+        Request::with_body("PUT", key, path, body, "")
+    }
+
     /// A write with an optional idempotency key, so that it may be repeated.
     pub fn keyed_post(key: &str, path: &str, body: &str, idempotency: Option<&str>) -> Request {
         let repeat = idempotency
             .map(|key| format!("idempotency-key: {key}\r\n"))
             .unwrap_or_default();
+        Request::with_body("POST", key, path, body, &repeat)
+    }
+
+    /// A request with a body; `headers` are further lines, each with its end.
+    fn with_body(method: &str, key: &str, path: &str, body: &str, headers: &str) -> Request {
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {key}\r\n{repeat}\
+            "{method} {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {key}\r\n{headers}\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
@@ -99,6 +118,8 @@ impl Client {
                 length = Some(value.trim().parse::<usize>()?);
             }
         }
+        // An answer without content has no length.
+        let length = length.or((status == 204).then_some(0));
         self.body
             .resize(length.context("an answer without its length")?, 0);
         self.stream.read_exact(&mut self.body)?;

@@ -105,7 +105,12 @@ impl PostgresServer {
 
     /// Opens a connection as the superuser.
     pub fn admin(&self) -> anyhow::Result<SqlSession> {
-        SqlSession::open(&format!("{}/postgres", self.url))
+        SqlSession::open(&self.url_of("postgres"))
+    }
+
+    /// The superuser's URL of a database.
+    pub fn url_of(&self, database: &str) -> String {
+        format!("{}/{database}", self.url)
     }
 
     /// Makes an empty database, which is removed when dropped.
@@ -117,7 +122,7 @@ impl PostgresServer {
         self.admin()?.batch(&format!("CREATE DATABASE {name}"))?;
         Ok(BenchDatabase {
             server: self,
-            url: format!("{}/{name}", self.url),
+            url: self.url_of(&name),
             name,
         })
     }
@@ -158,6 +163,10 @@ pub struct BenchDatabase<'a> {
 }
 
 impl BenchDatabase<'_> {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Prepares the database for the host; returns the URL that the host uses.
     pub fn migrate(&self, setup: &Setup) -> anyhow::Result<String> {
         let mut command = command(setup, &setup.new_folder("migrate-")?);

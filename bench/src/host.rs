@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 /// The API key of every server started here; it is valid nowhere else.
 pub const KEY: &str = "benchmark-key-of-a-throwaway-host";
 const READY_MAX: Duration = Duration::from_secs(30);
+/// A server that upgrades a large store first is waited for this long.
+const UPGRADED_MAX: Duration = Duration::from_secs(7_200);
 
 /// A running server. Dropping it ends the process.
 pub struct ServerProcess {
@@ -38,6 +40,24 @@ impl ServerProcess {
         data: &Path,
         options: &[&str],
     ) -> anyhow::Result<ServerProcess> {
+        ServerProcess::start_within(setup, data, options, READY_MAX)
+    }
+
+    /// The same where the server may have a store to upgrade.
+    pub fn start_patiently(
+        setup: &Setup,
+        data: &Path,
+        options: &[&str],
+    ) -> anyhow::Result<ServerProcess> {
+        ServerProcess::start_within(setup, data, options, UPGRADED_MAX)
+    }
+
+    fn start_within(
+        setup: &Setup,
+        data: &Path,
+        options: &[&str],
+        ready_max: Duration,
+    ) -> anyhow::Result<ServerProcess> {
         std::fs::create_dir_all(data)?;
         let log = File::create(data.with_extension("log"))?;
         let mut command = command(setup, data);
@@ -57,7 +77,7 @@ impl ServerProcess {
                 .take()
                 .context("the server's output was asked for")?,
         );
-        match await_ready(&mut output, begun) {
+        match await_ready(&mut output, begun, ready_max) {
             Ok((address, start_up)) => Ok(ServerProcess {
                 child,
                 address,
@@ -126,6 +146,7 @@ impl Drop for ServerProcess {
 fn await_ready(
     output: &mut impl BufRead,
     begun: Instant,
+    ready_max: Duration,
 ) -> anyhow::Result<(SocketAddr, Duration)> {
     let mut line = String::new();
     output.read_line(&mut line)?;
@@ -134,7 +155,7 @@ fn await_ready(
         .nth(1)
         .and_then(|rest| rest.trim().parse().ok());
     let address: SocketAddr = address.context("the server did not say where it listens")?;
-    while begun.elapsed() < READY_MAX {
+    while begun.elapsed() < ready_max {
         let ready = Client::connect(address)
             .and_then(|mut client| client.send(&Request::get(KEY, "/ready")).map(|_| ()));
         if ready.is_ok() {
@@ -142,7 +163,7 @@ fn await_ready(
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    bail!("the server was not ready within {} s", READY_MAX.as_secs())
+    bail!("the server was not ready within {} s", ready_max.as_secs())
 }
 
 /// A command of the program, without settings from the user's environment.

@@ -20,6 +20,7 @@ mod facts;
 mod flood;
 mod floor;
 mod footprint;
+mod growth;
 mod guard;
 mod host;
 mod load;
@@ -39,6 +40,7 @@ mod selection;
 mod table;
 mod text;
 mod transfer;
+mod upgrade;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -61,6 +63,8 @@ struct BenchCli {
 #[derive(Subcommand)]
 enum BenchCommand {
     Compare(compare::CompareOptions),
+    Growth(growth::GrowthOptions),
+    Upgrade(upgrade::UpgradeOptions),
 }
 
 /// What to measure of one build.
@@ -171,10 +175,7 @@ impl Setup {
             (1..=100).contains(&cli.starts),
             "--starts must be between 1 and 100"
         );
-        let remem = cli
-            .remem
-            .clone()
-            .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist/remem"));
+        let remem = cli.remem.clone().unwrap_or_else(default_program);
         // These benchmarks run the code in this process and need no program.
         if !matches!(
             cli.benchmark,
@@ -203,7 +204,7 @@ impl Setup {
         })
     }
 
-    /// The setup for one of the two programs of a comparison.
+    /// The setup for one of several programs or sizes.
     fn of_program(remem: &Path, dir: &Path, entries: usize) -> anyhow::Result<Setup> {
         ensure!(
             remem.is_file(),
@@ -230,6 +231,11 @@ impl Setup {
     }
 }
 
+/// The program that is measured if none is named.
+fn default_program() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist/remem")
+}
+
 /// A folder on the disk to measure, removed when it is dropped.
 fn scratch(dir: &Path) -> anyhow::Result<TempDir> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
@@ -242,6 +248,8 @@ fn main() -> anyhow::Result<()> {
     let cli = BenchCli::parse();
     match (cli.command, cli.measure) {
         (Some(BenchCommand::Compare(options)), _) => compare::run(&options),
+        (Some(BenchCommand::Growth(options)), _) => growth::run(&options),
+        (Some(BenchCommand::Upgrade(options)), _) => upgrade::run(&options),
         (None, Some(measure)) => measure_one(&measure),
         (None, None) => bail!("say what to measure; --help shows it"),
     }

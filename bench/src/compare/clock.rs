@@ -10,6 +10,7 @@ use nix::sys::time::TimeValLike;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,10 @@ const IDLE_AFTER_READS: Duration = Duration::from_millis(50);
 /// A server that is not idle within this time is an error.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(60);
 const POLL_EVERY: Duration = Duration::from_millis(10);
-/// The most calls of a pass until it finds nothing.
-const PASS_CALLS_MAX: usize = 200;
+/// A pass that finds something in every call is called for this long at most.
+const PASS_WAIT_MAX: Duration = Duration::from_secs(3_600);
+/// How often a long wait says that it goes on.
+const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 /// The unit of /proc: a hundredth of a second.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -44,19 +47,69 @@ pub fn of_ended_children() -> anyhow::Result<Duration> {
 pub fn of_family(parent: u32) -> anyhow::Result<Duration> {
     let ended = facts::ticks_of(&parent.to_string()).map_or(0, |ticks| ticks.ended);
     let mut sum = of_process(parent)? + TICK * u32::try_from(ended)?;
-    for item in fs::read_dir("/proc")? {
-        let Ok(name) = item?.file_name().into_string() else {
-            continue;
-        };
-        let Ok(pid) = name.parse::<u32>() else {
-            continue;
-        };
-        if facts::ticks_of(&name).is_some_and(|ticks| ticks.parent == parent) {
+    for pid in processes()? {
+        if facts::ticks_of(&pid.to_string()).is_some_and(|ticks| ticks.parent == parent) {
             // A child may end between the two reads.
             sum += of_process(pid).unwrap_or_default();
         }
     }
     Ok(sum)
+}
+
+/// The ids of all processes.
+fn processes() -> anyhow::Result<Vec<u32>> {
+    let mut pids = Vec::new();
+    for item in fs::read_dir("/proc")? {
+        pids.extend(
+            item?
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<u32>().ok()),
+        );
+    }
+    Ok(pids)
+}
+
+/// The processor time of one operation: of the host, and of the database if it has one.
+pub struct ProcessorTime {
+    pub host: Duration,
+    pub database: Duration,
+}
+
+impl ProcessorTime {
+    pub fn total(&self) -> Duration {
+        self.host + self.database
+    }
+}
+
+/// The processor times of the processes that serve the connections of one database.
+#[derive(Default)]
+pub struct ConnectionClock(BTreeMap<u32, Duration>);
+
+impl ConnectionClock {
+    /// The time used since an earlier reading. Connections that were closed meanwhile are missing.
+    pub fn since(&self, before: &ConnectionClock) -> Duration {
+        let used = |(pid, time): (&u32, &Duration)| {
+            time.saturating_sub(before.0.get(pid).copied().unwrap_or_default())
+        };
+        self.0.iter().map(used).sum()
+    }
+}
+
+/// Reads the clocks of the connections of one database: unlike `of_family` without those of other
+/// databases, of autovacuum, of checkpoints and of parallel workers.
+pub fn of_connections(postmaster: u32, database: &str) -> anyhow::Result<ConnectionClock> {
+    let mut clocks = BTreeMap::new();
+    for pid in processes()? {
+        let title = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_child =
+            || facts::ticks_of(&pid.to_string()).is_some_and(|ticks| ticks.parent == postmaster);
+        if title.split(' ').any(|word| word == database) && is_child() {
+            // A connection may be closed between the two reads.
+            clocks.insert(pid, of_process(pid).unwrap_or_default());
+        }
+    }
+    Ok(ConnectionClock(clocks))
 }
 
 /// Waits until a server is idle. Returns the processor time that it had used when it became idle,
@@ -92,7 +145,16 @@ fn finish_inference(host: &ServerProcess) -> anyhow::Result<()> {
     let mut client = Client::connect(host.address())?;
     let request = Request::post(KEY, "/v1/host/remembrancer/passes/infer/run", "{}");
     let mut last = anyhow::anyhow!("the pass `infer` always finds new entries");
-    for _ in 0..PASS_CALLS_MAX {
+    let begun = Instant::now();
+    let mut reported = Instant::now();
+    while begun.elapsed() < PASS_WAIT_MAX {
+        if reported.elapsed() > PROGRESS_EVERY {
+            reported = Instant::now();
+            eprintln!(
+                "waiting for the pass `infer`: {} s",
+                begun.elapsed().as_secs()
+            );
+        }
         match client.send(&request) {
             Ok(body) => {
                 let report: Value = serde_json::from_slice(body)?;
@@ -136,6 +198,21 @@ mod tests {
         }
         assert!(of_process(pid).unwrap() > before);
         assert!(of_family(pid).unwrap() >= before);
+    }
+
+    #[test]
+    fn connections_are_counted_from_their_last_reading_or_from_their_start() {
+        let at = |clocks: &[(u32, u64)]| {
+            let clocks = clocks.iter();
+            ConnectionClock(
+                clocks
+                    .map(|&(pid, ms)| (pid, Duration::from_millis(ms)))
+                    .collect(),
+            )
+        };
+        let before = at(&[(1, 100), (2, 50)]);
+        let now = at(&[(1, 130), (3, 7)]);
+        assert_eq!(now.since(&before), Duration::from_millis(37));
     }
 
     #[test]

@@ -3,16 +3,16 @@
 //! says more about a build than wall time does. `docs/benchmarks.md` has the rule by which a build
 //! is no slower than another.
 
-mod clock;
-mod commands;
+pub mod clock;
+pub mod commands;
 mod figures;
 mod fixed_load;
 mod instructions;
 mod meaning;
 mod report;
 mod round;
-mod scale;
-mod side;
+pub mod scale;
+pub mod side;
 mod stats;
 mod workloads;
 
@@ -31,8 +31,8 @@ use scale::{CountMode, Group, Scale, StoreChoice};
 use side::{Pair, Side};
 use std::path::PathBuf;
 
-const SQLITE: &str = "SQLite";
-const POSTGRES: &str = "PostgreSQL";
+pub const SQLITE: &str = "SQLite";
+pub const POSTGRES: &str = "PostgreSQL";
 /// The heading of figures that do not depend on a store.
 const PROGRAM: &str = "Program";
 /// Rounds in which instructions are counted; counts hardly vary.

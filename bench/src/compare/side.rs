@@ -119,6 +119,11 @@ impl<'a> DataPlace<'a> {
         ServerProcess::start_with(self.setup, &self.folder, &options)
     }
 
+    /// The name of the database, if memory is stored on PostgreSQL.
+    pub fn database_name(&self) -> Option<&str> {
+        self.database.as_ref().map(|(database, _)| database.name())
+    }
+
     fn options(&self) -> Vec<&str> {
         self.database
             .as_ref()
