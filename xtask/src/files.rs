@@ -22,14 +22,14 @@ const EXCEPTIONS: [(&str, &str, usize); 13] = [
     ("crates/remem-store-sql/src/copy/sqlite.rs", "", 693),
     ("crates/remem-store-sql/src/postgres/apply.rs", "apply", 146),
     ("crates/remem-store-sql/src/postgres/lineage.rs", "", 619),
-    ("crates/remem-store-sql/src/postgres/mod.rs", "", 613),
+    ("crates/remem-store-sql/src/postgres/mod.rs", "", 646),
     ("crates/remem-store-sql/src/postgres/save.rs", "", 680),
     (
         "crates/remem-store-sql/src/postgres/save.rs",
         "statements",
         225,
     ),
-    ("crates/remem-store-sql/src/sqlite/mod.rs", "", 782),
+    ("crates/remem-store-sql/src/sqlite/mod.rs", "", 826),
     ("crates/remem-wire/src/error.rs", "error_row", 172),
 ];
 /// Pure tables, one entry after another.

@@ -51,6 +51,7 @@ const SERIES: [(&str, &[SchemaStep]); 2] = [
             step!("postgres", 8, "0008_recall"),
             step!("postgres", 9, "0009_action_text"),
             step!("postgres", 10, "0010_row_hash"),
+            step!("postgres", 11, "0011_standing"),
         ],
     ),
 ];

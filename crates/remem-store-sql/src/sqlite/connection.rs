@@ -23,7 +23,7 @@ pub(super) struct Migration {
     pub sql: &'static str,
 }
 
-pub(super) const TENANT_MIGRATIONS: [Migration; 10] = [
+pub(super) const TENANT_MIGRATIONS: [Migration; 11] = [
     Migration {
         name: "0001_memory",
         sql: include_str!("../../migrations/sqlite/0001_memory.sql"),
@@ -63,6 +63,10 @@ pub(super) const TENANT_MIGRATIONS: [Migration; 10] = [
     Migration {
         name: "0010_row_hash",
         sql: include_str!("../../migrations/sqlite/0010_row_hash.sql"),
+    },
+    Migration {
+        name: "0011_standing",
+        sql: include_str!("../../migrations/sqlite/0011_standing.sql"),
     },
 ];
 pub(super) const HOST_MIGRATIONS: [Migration; 4] = [

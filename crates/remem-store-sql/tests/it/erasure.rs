@@ -343,7 +343,7 @@ async fn sqlite_migration_preserves_entries_snapshots_and_index() {
     assert_eq!(
         db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
             .unwrap(),
-        10
+        11
     );
 }
 
@@ -356,7 +356,8 @@ pub(crate) const WITHOUT_HASHES: &str = "DO $$ DECLARE t text; BEGIN
          EXECUTE format('ALTER TABLE remem.%I DROP COLUMN row_hash', t);
        END LOOP;
      END $$;
-     DROP TABLE remem.hash_fill; DELETE FROM remem.schema_step WHERE name LIKE '%row_hash';";
+     DROP INDEX remem.entry_standing; DROP TABLE remem.hash_fill;
+     DELETE FROM remem.schema_step WHERE name LIKE '%row_hash' OR name = '0011_standing';";
 
 /// Removes what 0007 added, so that the schema is that of the migration before.
 const WITHOUT_WORKSHOP: &str = "DROP VIEW remem.retention; DROP TABLE remem.rule, remem.action_link;
@@ -402,7 +403,8 @@ async fn postgres_migration_preserves_memory_counts() {
             "0007_workshop",
             "0008_recall",
             "0009_action_text",
-            "0010_row_hash"
+            "0010_row_hash",
+            "0011_standing"
         ]
     );
     let filled = backfill_hashes(
@@ -525,7 +527,8 @@ async fn postgres_migrated_keys_are_their_own_principals() {
             "0002_principal",
             "0003_key_trust",
             "0004_row_hash",
-            "0010_row_hash"
+            "0010_row_hash",
+            "0011_standing"
         ]
     );
     // Opening checks the policies: they are in place again.

@@ -572,7 +572,10 @@ async fn postgres_hash_backfill_resumes_after_a_crash() {
         .await
         .unwrap();
     let migrated = migrate(&target, PASSWORD).await.unwrap();
-    assert_eq!(migrated.applied, ["0004_row_hash", "0010_row_hash"]);
+    assert_eq!(
+        migrated.applied,
+        ["0004_row_hash", "0010_row_hash", "0011_standing"]
+    );
     let store = database.open().await;
     let before = store.count_rows_without_hash(&tenant()).await.unwrap();
     assert!(before > 2_500, "{before}");
