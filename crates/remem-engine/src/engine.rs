@@ -314,9 +314,16 @@ impl Engine {
         let reached = async {
             let mut watch = store.watch_commits(tenant).await?;
             loop {
-                // Other processes' commits may not trigger the watch, so poll every 20 milliseconds
-                // as well.
-                let _ = tokio::time::timeout(Duration::from_millis(20), watch.changed()).await;
+                // Commits of other processes may trigger no notification, so poll as well.
+                let notified = tokio::time::timeout(AT_LEAST_POLL, watch.changed()).await;
+                if let Ok(Err(_)) = notified {
+                    // The store closed the tenant's idle file: get a new watch. The old one would
+                    // report its end at once, again and again.
+                    sabotage!(
+                        "a-closed-watch-is-polled-without-a-pause",
+                        watch = store.watch_commits(tenant).await?
+                    );
+                }
                 if store.head(tenant).await?.revision >= revision {
                     return Ok(());
                 }
@@ -461,6 +468,9 @@ impl Engine {
         }
     }
 }
+
+/// How long a read that waits for a revision waits for a notification before it looks itself.
+const AT_LEAST_POLL: Duration = Duration::from_millis(20);
 
 /// How far ahead a tenant's last commit must be before it is reported.
 const AHEAD_MS_MAX: i64 = 3_600_000;

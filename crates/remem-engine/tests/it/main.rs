@@ -5,6 +5,7 @@
     reason = "a test that cannot be prepared or go on has failed"
 )]
 
+mod at_least;
 mod automations;
 mod clock;
 mod commitments;
