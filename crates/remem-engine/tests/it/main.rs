@@ -13,6 +13,7 @@ mod common;
 mod compact;
 mod consolidate;
 mod distill;
+mod embed;
 mod forget;
 mod idempotency;
 mod jobs;
