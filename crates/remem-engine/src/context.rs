@@ -11,9 +11,8 @@ use crate::search::{SearchMode, SearchRequest, SearchResult};
 use crate::tokens::O200k;
 use remem_core::recall::{BlockHit, ContextBlock, compile_context, fit_budget};
 use remem_core::sabotage;
-use remem_core::{Entry, EntryId, Permission, Rejection, Scope, Trust, Typology};
-use remem_store::{Filter, Page, ReadAt};
-use std::cmp::Reverse;
+use remem_core::{Entry, EntryId, Permission, Rejection, Trust, Typology};
+use remem_store::{Filter, ReadAt};
 
 /// Entries that a list within a budget is picked from, unless the caller sets a limit.
 const LISTED_MAX: u32 = 200;
@@ -114,8 +113,10 @@ impl Engine {
         })
     }
 
-    /// Returns the procedures and the statements that hold until further notice, the newest of
-    /// each. `compile_context` orders them.
+    /// Returns the procedures and the statements that hold until further notice: of each the most
+    /// trusted, and of equally trusted ones the newest. Newer entries of less trust push none of
+    /// them out, however many there are; entries with less trust than a model's are never returned.
+    /// `compile_context` orders them.
     async fn standing_entries(
         &self,
         caller: &Caller,
@@ -133,57 +134,20 @@ impl Engine {
                 continue;
             }
             let filter = Filter {
-                typology: Some(typology),
+                trust_at_least: filter.trust_at_least.max(Some(Trust::Model)),
                 ..filter.clone()
             };
-            let found = self.most_trusted(&scope, &filter, at).await?;
-            // Of semantic entries, keep those that have a slot: they answer a question until
-            // another answer replaces them.
-            standing.extend(
-                found.into_iter().filter(|entry| {
-                    typology == Typology::Procedural || entry.facets.slot.is_some()
-                }),
-            );
+            let store = &self.parts.store;
+            let found = store
+                .standing_entries(&scope, typology, &filter, STANDING_MAX, at)
+                .await?;
+            standing.extend(found);
         }
         sabotage!(
             "what-stands-is-shown-without-a-second-look",
             self.review_entries(caller, standing, at).await,
             Ok(standing)
         )
-    }
-
-    /// Returns the most trusted entries, and of equally trusted ones the newest. Newer entries of
-    /// less trust push none of them out, however many there are. Entries with less trust than a
-    /// model's are never returned.
-    async fn most_trusted(
-        &self,
-        scope: &Scope,
-        filter: &Filter,
-        at: &ReadAt,
-    ) -> Result<Vec<Entry>, EngineError> {
-        let page = Page {
-            limit: STANDING_MAX,
-            after: None,
-        };
-        let list = async |least| {
-            let filter = Filter {
-                trust_at_least: Some(least),
-                ..filter.clone()
-            };
-            self.parts.store.list(scope, &filter, &page, at).await
-        };
-        let mut found = list(Trust::Model).await?;
-        if found.len() < STANDING_MAX as usize {
-            return Ok(found);
-        }
-        for least in [Trust::Tool, Trust::Action, Trust::Operator] {
-            found.extend(list(least).await?);
-        }
-        found
-            .sort_by_key(|entry| Reverse((entry.facets.trust, entry.created_at, entry.id.clone())));
-        found.dedup_by(|a, b| a.id == b.id);
-        found.truncate(STANDING_MAX as usize);
-        Ok(found)
     }
 
     /// Returns the newest entries, or those that match a query best, within a budget of tokens.

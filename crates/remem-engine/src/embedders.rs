@@ -5,13 +5,14 @@
 //! The last queries of each tenant are kept in memory for that comparison; they are in no log and
 //! no database, and are lost with the process.
 
+use crate::bounded_map::BoundedMap;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::ports::{Embedder, EmbedderError};
 use remem_core::sabotage;
 use remem_core::{Embedding, MemoryRef, ModelId, RecordKind, TenantId};
 use serde_json::Value;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Key of the `Progress` record that says which model serves.
@@ -22,14 +23,13 @@ const QUERIES_PER_TENANT: usize = 32;
 const TENANTS_MAX: usize = 256;
 
 /// The embedding models of this host.
-#[derive(Default)]
 pub struct Embedders {
     /// The model that new vectors are computed with.
     pub current: Option<Arc<dyn Embedder>>,
     /// The model before it, whose vectors serve until the new ones are accepted.
     pub previous: Option<Arc<dyn Embedder>>,
     /// The last queries of each tenant.
-    recent_queries: Mutex<HashMap<TenantId, VecDeque<RecentQuery>>>,
+    recent_queries: Mutex<BoundedMap<TenantId, VecDeque<RecentQuery>>>,
 }
 
 /// A recent query of a search.
@@ -37,6 +37,12 @@ pub struct Embedders {
 pub(crate) struct RecentQuery {
     pub memory_ref: MemoryRef,
     pub text: String,
+}
+
+impl Default for Embedders {
+    fn default() -> Embedders {
+        Embedders::new(None, None)
+    }
 }
 
 impl Embedders {
@@ -49,7 +55,7 @@ impl Embedders {
         Embedders {
             current,
             previous,
-            recent_queries: Mutex::default(),
+            recent_queries: Mutex::new(BoundedMap::new(TENANTS_MAX)),
         }
     }
 
@@ -59,10 +65,10 @@ impl Embedders {
             .recent_queries
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if by_tenant.len() >= TENANTS_MAX && !by_tenant.contains_key(tenant) {
+        let Some(queries) = by_tenant.get(tenant) else {
+            by_tenant.insert(tenant.clone(), VecDeque::from([query]));
             return;
-        }
-        let queries = by_tenant.entry(tenant.clone()).or_default();
+        };
         if !queries.contains(&query) {
             queries.push_back(query);
         }
@@ -73,14 +79,12 @@ impl Embedders {
 
     /// The last queries of a tenant.
     pub(crate) fn recent_queries(&self, tenant: &TenantId) -> Vec<RecentQuery> {
-        self.recent_queries
+        let mut by_tenant = self
+            .recent_queries
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(tenant)
-            .into_iter()
-            .flatten()
-            .cloned()
-            .collect()
+            .unwrap_or_else(PoisonError::into_inner);
+        let queries = by_tenant.get(tenant);
+        queries.map_or_else(Vec::new, |queries| queries.iter().cloned().collect())
     }
 }
 

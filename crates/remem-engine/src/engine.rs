@@ -2,6 +2,7 @@
 //! themselves are in files of their own.
 
 use crate::bearer::BearerAuth;
+use crate::bounded_map::BoundedMap;
 use crate::caller::Caller;
 use crate::commitments::CommitmentRules;
 use crate::cpu::CpuPool;
@@ -145,10 +146,10 @@ pub struct Engine {
     /// The largest instant that the machine's clock has reported: [`Engine::now`] never runs
     /// backwards.
     high_water: AtomicI64,
-    /// Instant of each tenant's last commit, as read when this process first met the tenant. Inside
-    /// a tenant time never runs backwards, so nothing that ended comes back. One tenant's instant
-    /// never affects another's.
-    last_commits: Mutex<HashMap<TenantId, Timestamp>>,
+    /// Instant of each tenant's last commit, as read when this process met the tenant. Inside a
+    /// tenant time never runs backwards, so nothing that ended comes back. One tenant's instant
+    /// never affects another's. What is dropped is read again, and never earlier.
+    last_commits: Mutex<BoundedMap<TenantId, Timestamp>>,
     pub(crate) open_feeds: Mutex<HashMap<TenantId, usize>>,
     pub(crate) pass_log: PassLog,
     pub(crate) run_queue: RunQueue,
@@ -161,7 +162,7 @@ impl Engine {
         Engine {
             parts,
             high_water: AtomicI64::new(i64::MIN),
-            last_commits: Mutex::default(),
+            last_commits: Mutex::new(BoundedMap::new(LAST_COMMITS_MAX)),
             open_feeds: Mutex::default(),
             pass_log: PassLog::default(),
             run_queue: RunQueue::default(),
@@ -314,9 +315,16 @@ impl Engine {
         let reached = async {
             let mut watch = store.watch_commits(tenant).await?;
             loop {
-                // Other processes' commits may not trigger the watch, so poll every 20 milliseconds
-                // as well.
-                let _ = tokio::time::timeout(Duration::from_millis(20), watch.changed()).await;
+                // Commits of other processes may trigger no notification, so poll as well.
+                let notified = tokio::time::timeout(AT_LEAST_POLL, watch.changed()).await;
+                if let Ok(Err(_)) = notified {
+                    // The store closed the tenant's idle file: get a new watch. The old one would
+                    // report its end at once, again and again.
+                    sabotage!(
+                        "a-closed-watch-is-polled-without-a-pause",
+                        watch = store.watch_commits(tenant).await?
+                    );
+                }
                 if store.head(tenant).await?.revision >= revision {
                     return Ok(());
                 }
@@ -461,6 +469,12 @@ impl Engine {
         }
     }
 }
+
+/// How long a read that waits for a revision waits for a notification before it looks itself.
+const AT_LEAST_POLL: Duration = Duration::from_millis(20);
+
+/// Tenants whose last commit is remembered.
+const LAST_COMMITS_MAX: usize = 100_000;
 
 /// How far ahead a tenant's last commit must be before it is reported.
 const AHEAD_MS_MAX: i64 = 3_600_000;

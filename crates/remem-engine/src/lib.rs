@@ -9,6 +9,7 @@ pub mod archive;
 pub mod audit;
 pub mod automations;
 pub mod bearer;
+mod bounded_map;
 pub mod caller;
 pub mod commitments;
 pub mod conformance;

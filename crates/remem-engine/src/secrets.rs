@@ -68,11 +68,10 @@ pub struct SecretRegistry {
 }
 
 /// The cached rules of tenants.
-#[derive(Default)]
 struct RulesCache {
     tenants: HashMap<TenantId, CachedRules>,
-    /// How often each tenant's rules were invalidated.
-    invalidations: HashMap<TenantId, u64>,
+    /// How often rules were invalidated: those of all tenants with the same number together.
+    invalidations: Box<[u64]>,
     /// The rules of tenants without values of their own.
     common: Option<Arc<RedactionRules>>,
 }
@@ -85,11 +84,34 @@ const BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Number of locks for building rules. Tenants are spread over them by hash, so that at most this
 /// many rules are built at a time.
 const BUILD_LOCKS: usize = 64;
+/// Number of counters of invalidations. Tenants are spread over them by hash: at worst rules are
+/// not cached because those of another tenant were invalidated while they were built.
+const INVALIDATION_COUNTERS: usize = 1_024;
+
+/// The number of a tenant among so many.
+fn hash_class(tenant: &TenantId, classes: usize) -> usize {
+    let hash = blake3::hash(tenant.as_str().as_bytes());
+    let number = hash
+        .as_bytes()
+        .first_chunk()
+        .map_or(0, |first| u16::from_le_bytes(*first));
+    usize::from(number) % classes
+}
+
+impl Default for RulesCache {
+    fn default() -> RulesCache {
+        RulesCache {
+            tenants: HashMap::new(),
+            invalidations: vec![0; INVALIDATION_COUNTERS].into(),
+            common: None,
+        }
+    }
+}
 
 impl RulesCache {
-    /// How often a tenant's rules were invalidated.
+    /// How often a tenant's rules were invalidated, at least.
     fn invalidations_of(&self, tenant: &TenantId) -> u64 {
-        self.invalidations.get(tenant).copied().unwrap_or(0)
+        self.invalidations[hash_class(tenant, INVALIDATION_COUNTERS)]
     }
 
     /// Evicts the tenants that were checked longest ago, except `kept`, until the limits hold.
@@ -162,9 +184,9 @@ impl SecretRegistry {
     /// Waits until no other task is building the rules of the tenant; afterwards they may be cached
     /// already.
     pub(crate) async fn lock_build(&self, tenant: &TenantId) -> tokio::sync::MutexGuard<'_, ()> {
-        let hash = blake3::hash(tenant.as_str().as_bytes());
-        let class = usize::from(hash.as_bytes()[0]) % BUILD_LOCKS;
-        self.build_locks[class].lock().await
+        self.build_locks[hash_class(tenant, BUILD_LOCKS)]
+            .lock()
+            .await
     }
 
     /// Builds and caches the rules of a tenant from the values registered at the start and those of
@@ -229,7 +251,10 @@ impl SecretRegistry {
     /// Invalidates the rules of a tenant: they are built again when they are next needed.
     pub(crate) fn invalidate(&self, tenant: &TenantId) {
         let mut cache = self.lock_cache();
-        *cache.invalidations.entry(tenant.clone()).or_default() += 1;
+        sabotage!(
+            "rules-from-before-an-invalidation-are-cached",
+            cache.invalidations[hash_class(tenant, INVALIDATION_COUNTERS)] += 1
+        );
         cache.tenants.remove(tenant);
     }
 

@@ -4,13 +4,15 @@ use crate::caller::Caller;
 use crate::cpu;
 use crate::engine::{Engine, RequestDigest};
 use crate::error::EngineError;
+use crate::secrets::RedactionRules;
 use remem_core::entry::RevisionRange;
 use remem_core::sabotage;
 use remem_core::{
-    Admitted, Batch, Draft, Entry, EntryId, Facets, Idempotency, Permission, Rejection, Revision,
-    Scope, TenantId, Timestamp,
+    Admitted, Batch, Draft, Entry, EntryId, Facets, Idempotency, Permission, Policy, Profile,
+    Rejection, Revision, Scope, TenantId, Timestamp,
 };
 use remem_store::{ChangeOutcome, CommitResult};
+use std::sync::Arc;
 
 /// The result of a put.
 #[derive(Clone, Debug)]
@@ -45,6 +47,14 @@ pub struct ImportResult {
     pub revision: Revision,
 }
 
+/// The rules of one write, read once: the profile of its memory, the caller's policy, and the
+/// redaction rules of now.
+pub(crate) struct WriteRules<'a> {
+    pub profile: &'a Profile,
+    pub policy: Policy,
+    pub redaction: Arc<RedactionRules>,
+}
+
 impl Engine {
     /// Stores entries: all of them or none. A single put is a batch of one.
     pub async fn put(
@@ -62,7 +72,8 @@ impl Engine {
         self.check_batch_size(&drafts)?;
         // A batch of one and a single put are the same operation: a client may retry one as the
         // other.
-        let idempotency = self.idempotency("put", key, &put_digest(&scope, &drafts))?;
+        let digest = key.map_or_else(RequestDigest::default, |_| put_digest(&scope, &drafts));
+        let idempotency = self.idempotency("put", key, &digest)?;
         let drafts = caller.with_trust(drafts)?;
         let now = self.now_for(caller.tenant()).await?;
         let again = idempotency.is_some().then(|| drafts.clone());
@@ -96,10 +107,13 @@ impl Engine {
         idempotency: Option<Idempotency>,
         now: Timestamp,
     ) -> Result<PutResult, EngineError> {
-        let (profile, drafts) = self.shape_drafts(caller, scope, drafts, now).await?;
+        let rules = self.write_rules(caller, scope).await?;
+        let drafts = self
+            .shape_drafts(caller, scope, drafts, &rules, now)
+            .await?;
         if !Engine::need_no_placement(&drafts) {
             let (placed_entries, committed) = self
-                .put_with_placement(caller, scope, &profile, &drafts, idempotency, now)
+                .put_with_placement(caller, scope, &rules, &drafts, idempotency, now)
                 .await?;
             metrics::counter!("remem_entries_written_total").increment(placed_entries.len() as u64);
             self.mark_new_entries(&scope.tenant);
@@ -111,7 +125,7 @@ impl Engine {
                 replayed,
             });
         }
-        let admitted = self.admit(caller, scope, drafts, now).await?;
+        let admitted = self.admit(scope, drafts, &rules, now).await?;
         let mut batch = Batch::new(scope.tenant.clone(), now)
             .with_principal(caller.principal().clone())
             .idempotent(idempotency);
@@ -137,7 +151,8 @@ impl Engine {
         self.check_batch_size(&drafts)?;
         let drafts = caller.with_trust(drafts)?;
         let now = self.now_for(caller.tenant()).await?;
-        let admitted = self.admit(caller, &scope, drafts, now).await?;
+        let rules = self.write_rules(caller, &scope).await?;
+        let admitted = self.admit(&scope, drafts, &rules, now).await?;
         let mut batch =
             Batch::new(scope.tenant.clone(), now).with_principal(caller.principal().clone());
         for draft in admitted {
@@ -230,17 +245,28 @@ impl Engine {
         }
     }
 
-    /// Checks and redacts drafts, on the thread pool for the caller's tenant.
-    pub(crate) async fn admit(
+    /// The rules of a write to a memory.
+    pub(crate) async fn write_rules(
         &self,
         caller: &Caller,
         scope: &Scope,
+    ) -> Result<WriteRules<'_>, EngineError> {
+        Ok(WriteRules {
+            profile: self.parts.profiles.for_memory(&scope.memory_ref),
+            policy: self.policy_of(caller),
+            redaction: self.redaction_rules(&scope.tenant).await?,
+        })
+    }
+
+    /// Checks and redacts drafts, on the thread pool for the caller's tenant.
+    pub(crate) async fn admit(
+        &self,
+        scope: &Scope,
         drafts: Vec<Draft>,
+        rules: &WriteRules<'_>,
         now: Timestamp,
     ) -> Result<Vec<Admitted>, EngineError> {
-        let policy = self.policy_of(caller);
-        let rules = self.redaction_rules(&scope.tenant).await?;
-        let admission = rules.admission(&policy, now);
+        let admission = rules.redaction.admission(&rules.policy, now);
         let admit = |draft| admission.admit(scope, draft);
         self.parts
             .cpu
@@ -314,11 +340,9 @@ fn put_digest(scope: &Scope, drafts: &[Draft]) -> RequestDigest {
         for tag in &draft.tags {
             digest.part(tag.as_bytes());
         }
-        let metadata = draft
-            .metadata
-            .clone()
-            .map(|map| serde_json::Value::Object(map).to_string());
-        digest.part(metadata.unwrap_or_default().as_bytes());
+        let metadata = draft.metadata.as_ref().map(serde_json::to_string);
+        let metadata = metadata.transpose().ok().flatten().unwrap_or_default();
+        digest.part(metadata.as_bytes());
         digest.part(&draft.expires_at.map_or([0; 8], |t| t.0.to_le_bytes()));
         digest.part(draft.tier.as_str().as_bytes());
         digest.part(draft.typology.as_str().as_bytes());

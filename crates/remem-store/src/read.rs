@@ -4,6 +4,7 @@ use remem_core::{
     Embedding, Entry, EntryId, InteractionId, MemoryRef, ModelId, Revision, RunId, SessionId, Tier,
     Timestamp, Trust, Typology,
 };
+use std::cmp::Reverse;
 
 /// The moment at which a read sees memory. Every read takes one, so no read can ignore that entries
 /// expire.
@@ -64,6 +65,15 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// The trust levels that it allows, the highest first.
+    pub fn trusts_downwards(&self) -> impl Iterator<Item = Trust> {
+        let least = self.trust_at_least;
+        let mut all = Trust::ALL;
+        all.sort_unstable_by_key(|trust| Reverse(*trust));
+        all.into_iter()
+            .filter(move |trust| least.is_none_or(|least| *trust >= least))
+    }
+
     /// The names of the trust levels that it allows, as a list for SQL; `None` for all.
     #[must_use]
     pub fn trust_names(&self) -> Option<String> {

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use remem_core::ledger::CommitResult;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Rejection,
-    Revision, RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
+    Revision, RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, Typology, WorldId,
 };
 use tokio::sync::watch;
 
@@ -34,6 +34,14 @@ pub trait Store: Send + Sync {
         at: &ReadAt,
     ) -> Result<Option<Entry>, StoreError>;
 
+    /// Returns those of the named entries that are live, each once, in any order.
+    async fn named_entries(
+        &self,
+        tenant: &TenantId,
+        names: &[(MemoryRef, EntryId)],
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, StoreError>;
+
     /// Lists live entries, newest first: by `(created_at, id)`, both descending, a total and stable
     /// order.
     async fn list(
@@ -41,6 +49,18 @@ pub trait Store: Send + Sync {
         scope: &Scope,
         filter: &Filter,
         page: &Page,
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, StoreError>;
+
+    /// Returns live entries that stand until further notice: procedures, or (of any other kind)
+    /// answers to a slot. The most trusted come first, and of equally trusted ones the newest; at
+    /// most `limit`.
+    async fn standing_entries(
+        &self,
+        scope: &Scope,
+        typology: Typology,
+        filter: &Filter,
+        limit: u32,
         at: &ReadAt,
     ) -> Result<Vec<Entry>, StoreError>;
 
@@ -73,6 +93,15 @@ pub trait Store: Send + Sync {
         after: Option<RowCursor>,
         limit: u32,
     ) -> Result<Vec<(RowCursor, Entry)>, StoreError>;
+
+    /// Returns those of the named entries that have a text and no vector of that model, each once,
+    /// in any order.
+    async fn named_entries_without_vector(
+        &self,
+        tenant: &TenantId,
+        model: ModelId,
+        names: &[(MemoryRef, EntryId)],
+    ) -> Result<Vec<Entry>, StoreError>;
 
     /// Counts a tenant's texts and vectors.
     async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError>;

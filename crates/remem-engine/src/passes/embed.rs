@@ -1,10 +1,15 @@
 //! embed: computes the vectors of entries, off the write path. Until then an entry is found by its
 //! words only.
 //!
+//! It follows the tenant's event log, so that it costs what was written and not what there is. For
+//! a new model, and once a day, it also looks through all entries for those without a vector.
+//!
 //! After a change of the model it computes the new vectors beside the old ones, which continue to
 //! serve searches. When all are there, it runs recent queries with both models, and lets the new
 //! one serve if their hits are alike enough; then it deletes the old vectors. A new model whose
 //! hits differ too much does not serve until an operator has decided about it (`docs/models.md`).
+
+mod position;
 
 use crate::cpu;
 use crate::embedders::{RECORD_KEY, RecentQuery, embed_all, embed_one};
@@ -13,11 +18,13 @@ use crate::error::EngineError;
 use crate::jobs::unredacted_body;
 use crate::ports::Embedder;
 use crate::registry::{PassMode, PassReport};
+use position::{EmbedPosition, Look, changed_entry};
 use remem_core::sabotage;
 use remem_core::{
-    Actor, Batch, Entry, EntryId, Fence, ModelId, Precondition, Record, RecordKind, Scope, TenantId,
+    Actor, Batch, Entry, EntryId, Fence, MemoryRef, ModelId, Precondition, Record, RecordKind,
+    Scope, TenantId, Timestamp,
 };
-use remem_store::{Filter, Page, Probe, ReadAt, RowCursor, StoreError};
+use remem_store::{ChangeOutcome, Filter, Page, Probe, ReadAt, RowCursor, StoreError};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,6 +35,12 @@ pub(crate) const NAME: &str = RECORD_KEY;
 const BATCH_SIZE: u32 = 32;
 /// How long one activation may take; it must end well before its lease does.
 const TIME_MS_MAX: i64 = 5_000;
+/// Events read with one query.
+const PAGE_SIZE: u32 = 256;
+/// With this many new events the position is moved, whether or not they concern this pass.
+const EVENTS_FOR_RUN: u32 = 64;
+/// How often a vector is made again that the store refused because its entry had changed.
+const EMBED_TRIES: u32 = 4;
 /// Vectors of unused models deleted by one activation, at most.
 const DISCARD_MAX: u32 = 10_000;
 /// Hits of a query that two models are compared by.
@@ -60,7 +73,8 @@ impl ModelComparison {
     }
 }
 
-/// Whether entries lack vectors, or the current model has neither been accepted nor rejected.
+/// Whether an entry was written or changed since the last activation, all entries have to be looked
+/// through, or the current model has neither been accepted nor rejected. Reads no entry.
 pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let Some(current) = engine.parts.embedders.current.clone() else {
         return Ok(false);
@@ -69,15 +83,14 @@ pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, Engine
     if !store.features().vectors {
         return Ok(false);
     }
-    if !store
-        .entries_without_vector(tenant, current.id(), None, 1)
-        .await?
-        .is_empty()
-    {
+    let status = status_record(engine, tenant).await?;
+    let position = known_position(status.as_ref(), current.id(), engine.now());
+    let Some(position) = position.filter(|known| matches!(known.look, Look::Ended(_))) else {
         return Ok(true);
-    }
-    let (serving, rejected) = model_status(status_record(engine, tenant).await?.as_ref());
-    Ok(serving != Some(current.id()) && rejected != Some(current.id()))
+    };
+    let events = store.events(tenant, position.seq, EVENTS_FOR_RUN).await?;
+    Ok(events.len() == EVENTS_FOR_RUN as usize
+        || events.iter().any(|event| changed_entry(event).is_some()))
 }
 
 /// Does one activation: computes missing vectors, then decides whether the current model may serve.
@@ -90,67 +103,316 @@ pub async fn run(
     let Some(current) = engine.parts.embedders.current.clone() else {
         return Ok(PassReport::default());
     };
-    if !engine.parts.store.features().vectors {
+    let store = &engine.parts.store;
+    if !store.features().vectors {
         return Ok(PassReport::default());
     }
-    let report = embed_missing(engine, tenant, &*current, mode, fence.clone()).await?;
-    if mode == PassMode::DryRun || report.more {
-        if report.more && mode != PassMode::DryRun {
-            engine.pass_log.mark_pending(NAME, tenant);
-        }
-        return Ok(report);
+    if mode == PassMode::DryRun {
+        let page = store
+            .entries_without_vector(tenant, current.id(), None, BATCH_SIZE)
+            .await?;
+        return Ok(PassReport {
+            examined: page.len() as u64,
+            changed: page.len() as u64,
+            more: page.len() == BATCH_SIZE as usize,
+        });
     }
-    switch_model(engine, tenant, &current, fence).await?;
-    Ok(report)
+    let status = status_record(engine, tenant).await?;
+    let position = match known_position(status.as_ref(), current.id(), engine.now()) {
+        Some(position) => position,
+        None => EmbedPosition::start(current.id(), store.head(tenant).await?.seq),
+    };
+    let walk = EmbedWalk {
+        engine,
+        tenant,
+        model: &current,
+        fence,
+        begun: engine.now(),
+        status,
+        position,
+        is_worth_saving: false,
+        report: PassReport::default(),
+    };
+    walk.run().await
 }
 
-/// Computes the vectors that are missing, until none are left or the time is used up.
-async fn embed_missing(
-    engine: &Engine,
-    tenant: &TenantId,
-    model: &dyn Embedder,
-    mode: PassMode,
+/// The stored position, unless all entries must be looked through from the start. That is so, too,
+/// if a look has ended and the model is not decided about any more: another node serves another
+/// one, and may have deleted vectors.
+fn known_position(
+    status: Option<&Record>,
+    model: ModelId,
+    now: Timestamp,
+) -> Option<EmbedPosition> {
+    let (serving, rejected) = model_status(status);
+    let is_decided = serving == Some(model) || rejected == Some(model);
+    EmbedPosition::from_record(status, model, now)
+        .filter(|known| is_decided || matches!(known.look, Look::At(_)))
+}
+
+/// One activation for one tenant. The position is saved at its end only: after a crash what has a
+/// vector already is passed over.
+struct EmbedWalk<'a> {
+    engine: &'a Engine,
+    tenant: &'a TenantId,
+    model: &'a Arc<dyn Embedder>,
     fence: Option<Fence>,
-) -> Result<PassReport, EngineError> {
-    let begun = engine.now();
-    let mut report: PassReport = PassReport::default();
-    let mut after: Option<RowCursor> = None;
-    loop {
-        let page = engine
-            .parts
-            .store
-            .entries_without_vector(tenant, model.id(), after, BATCH_SIZE)
-            .await?;
-        let Some((last, _)) = page.last() else {
-            return Ok(report);
+    begun: Timestamp,
+    /// The record that says which model serves, as it was at the start.
+    status: Option<Record>,
+    position: EmbedPosition,
+    /// Whether the position has come so far that a commit is worth it.
+    is_worth_saving: bool,
+    report: PassReport,
+}
+
+impl EmbedWalk<'_> {
+    /// Computes vectors until none are missing or the time is used up; then decides about the
+    /// model, and saves the position.
+    async fn run(mut self) -> Result<PassReport, EngineError> {
+        let walked = self.walk().await;
+        let settled = match walked {
+            Ok(()) if !self.report.more && matches!(self.position.look, Look::At(_)) => {
+                self.end_look().await
+            }
+            other => other.map(|()| None),
         };
-        after = Some(*last);
-        report.examined += page.len() as u64;
-        report.more = page.len() == BATCH_SIZE as usize;
-        if mode == PassMode::DryRun {
-            report.changed += page.len() as u64;
-            return Ok(report);
+        // What was reached before an error is saved, too: nothing behind it is missing.
+        let (body, result) = match settled {
+            Ok(body) => (body, Ok(self.report)),
+            Err(error) => (None, Err(error)),
+        };
+        if body.is_some() || self.is_worth_saving {
+            self.save(body).await?;
         }
-        let entries: Vec<Entry> = page.into_iter().map(|(_, entry)| entry).collect();
-        report.changed += embed_entries(engine, tenant, model, &entries, fence.clone()).await?;
-        if !report.more
-            || engine.now() > begun.plus_ms(TIME_MS_MAX)
-            || engine.pass_log.is_stopping()
+        if result.is_ok() && self.report.more {
+            self.engine.pass_log.mark_pending(NAME, self.tenant);
+        }
+        result
+    }
+
+    /// Follows the log and looks through all entries, page by page in turns: what is written now
+    /// does not wait for the look.
+    async fn walk(&mut self) -> Result<(), EngineError> {
+        loop {
+            let is_log_done = self.follow_log().await?;
+            let is_look_done = match self.position.look {
+                Look::Ended(_) => true,
+                Look::At(after) => self.look_on(after).await?,
+            };
+            self.report.more = !(is_log_done && is_look_done);
+            if !self.report.more
+                || self.engine.now() > self.begun.plus_ms(TIME_MS_MAX)
+                || self.engine.pass_log.is_stopping()
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Embeds the entries of the next events, and returns whether these were the last ones.
+    async fn follow_log(&mut self) -> Result<bool, EngineError> {
+        let store = &self.engine.parts.store;
+        let first = self.position.seq;
+        let events = store.events(self.tenant, first, PAGE_SIZE).await?;
+        let mut is_last = events.len() < PAGE_SIZE as usize;
+        let mut names = Vec::new();
+        let mut reached = first;
+        for event in &events {
+            if let Some(name) = changed_entry(event) {
+                if names.len() == BATCH_SIZE as usize {
+                    is_last = false;
+                    break;
+                }
+                names.push(name);
+            }
+            reached = event.seq;
+        }
+        if !names.is_empty() {
+            let missing = store
+                .named_entries_without_vector(self.tenant, self.model.id(), &names)
+                .await?;
+            self.embed_all(missing).await?;
+        }
+        self.position.seq = reached;
+        self.is_worth_saving |=
+            !names.is_empty() || reached.0 - first.0 >= u64::from(EVENTS_FOR_RUN);
+        Ok(is_last)
+    }
+
+    /// Embeds the next entries without a vector, and returns whether these were the last ones.
+    async fn look_on(&mut self, after: Option<RowCursor>) -> Result<bool, EngineError> {
+        let store = &self.engine.parts.store;
+        let page = store
+            .entries_without_vector(self.tenant, self.model.id(), after, BATCH_SIZE)
+            .await?;
+        let is_last = page.len() < BATCH_SIZE as usize;
+        if let Some((last, _)) = page.last() {
+            let last = *last;
+            let entries = page.into_iter().map(|(_, entry)| entry).collect();
+            self.embed_all(entries).await?;
+            self.position.look = Look::At(Some(last));
+            self.is_worth_saving = true;
+        }
+        Ok(is_last)
+    }
+
+    /// Embeds these entries until each has its vector or has lost its text. The store refuses the
+    /// vector of an entry that was checked against other rules meanwhile, even if its text is the
+    /// same; no event says that.
+    async fn embed_all(&mut self, mut missing: Vec<Entry>) -> Result<(), EngineError> {
+        self.report.examined += missing.len() as u64;
+        for _ in 0..EMBED_TRIES {
+            if missing.is_empty() {
+                return Ok(());
+            }
+            let outcomes = embed_entries(
+                self.engine,
+                self.tenant,
+                &**self.model,
+                &missing,
+                self.fence.clone(),
+            )
+            .await?;
+            let stored = outcomes.iter().filter(|is_stored| **is_stored).count();
+            self.report.changed += stored as u64;
+            let refused: Vec<(MemoryRef, EntryId)> = missing
+                .into_iter()
+                .zip(outcomes)
+                .filter(|(_, is_stored)| !is_stored)
+                .map(|(entry, _)| (entry.memory_ref, entry.id))
+                .collect();
+            if sabotage!(
+                "a-refused-vector-is-not-made-again",
+                refused.is_empty(),
+                true
+            ) {
+                return Ok(());
+            }
+            let store = &self.engine.parts.store;
+            missing = store
+                .named_entries_without_vector(self.tenant, self.model.id(), &refused)
+                .await?;
+        }
+        Err(StoreError::Conflict.into())
+    }
+
+    /// Called when all vectors are there: deletes those of unused models, or decides whether the
+    /// current model serves and returns the new body of the record.
+    async fn end_look(&mut self) -> Result<Option<Map<String, Value>>, EngineError> {
+        let model = self.model.id();
+        let (serving, rejected) = model_status(self.status.as_ref());
+        if serving != Some(model) && rejected != Some(model) {
+            return self.decide().await.map(Some);
+        }
+        if serving == Some(model) {
+            let store = &self.engine.parts.store;
+            let deleted = store
+                .discard_vectors(self.tenant, &[model], DISCARD_MAX)
+                .await?;
+            if deleted >= u64::from(DISCARD_MAX) {
+                self.report.more = true;
+                return Ok(None);
+            }
+        }
+        self.position.look = Look::Ended(self.engine.now());
+        self.is_worth_saving = true;
+        Ok(None)
+    }
+
+    /// Saves the position, with a new body of the record if there is one.
+    async fn save(&self, body: Option<Map<String, Value>>) -> Result<(), EngineError> {
+        let known = self.status.as_ref();
+        let body = body.unwrap_or_else(|| {
+            let mut body = known.map(|record| record.body.clone()).unwrap_or_default();
+            body.insert("log".into(), self.position.to_value());
+            body
+        });
+        let unchanged = known.map_or(Precondition::Absent, |record| {
+            Precondition::Version(record.version)
+        });
+        let now = self.engine.now_for(self.tenant).await?;
+        let batch = Batch::new(self.tenant.clone(), now)
+            .fenced(self.fence.clone())
+            .set_record(
+                RecordKind::Progress,
+                NAME.to_owned(),
+                unchanged,
+                unredacted_body(Value::Object(body)),
+            );
+        match self.engine.parts.store.commit(batch).await {
+            Ok(_) => Ok(()),
+            // Another process moved the position: what it left is read again.
+            Err(StoreError::Conflict) => {
+                self.engine.pass_log.mark_pending(NAME, self.tenant);
+                Ok(())
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Compares the models, and returns the body of the record that says whether the current one
+    /// serves. If it does from now on, that body has no position: all entries are looked through
+    /// once more, because another model's host may have deleted vectors meanwhile.
+    async fn decide(&mut self) -> Result<Map<String, Value>, EngineError> {
+        let previous = self.engine.parts.embedders.previous.clone();
+        let compared = match &previous {
+            Some(previous) => {
+                Some(compare_models(self.engine, self.tenant, &**previous, &**self.model).await?)
+            }
+            None => None,
+        };
+        let passes = sabotage!(
+            "a-new-model-serves-unseen",
+            compared.is_none_or(ModelComparison::is_alike_enough),
+            true
+        );
+        let mut body = Map::new();
+        let served = if passes {
+            Some(self.model.id())
+        } else {
+            previous.map(|previous| previous.id())
+        };
+        body.insert("serving".into(), json!(served.map(|model| model.0)));
+        body.insert("held".into(), json!((!passes).then_some(self.model.id().0)));
+        if let Some(ModelComparison {
+            overlap,
+            agreement,
+            questions,
+        }) = compared
         {
-            return Ok(report);
+            body.insert(
+                "comparison".into(),
+                json!({"overlap": overlap, "agreement": agreement, "questions": questions}),
+            );
+            tracing::info!(
+                overlap,
+                agreement,
+                questions,
+                passes,
+                "a new embedding model was compared with the one that serves"
+            );
         }
+        if passes {
+            self.engine.pass_log.mark_pending(NAME, self.tenant);
+        } else {
+            self.position.look = Look::Ended(self.engine.now());
+            body.insert("log".into(), self.position.to_value());
+        }
+        Ok(body)
     }
 }
 
 /// Computes and stores the vectors of entries, whose texts are redacted by the rules of today
-/// before they are sent. If the model does not answer, a later activation tries again.
+/// before they are sent. Returns for each whether its vector was stored. If the model does not
+/// answer, a later activation tries again.
 async fn embed_entries(
     engine: &Engine,
     tenant: &TenantId,
     model: &dyn Embedder,
     entries: &[Entry],
     fence: Option<Fence>,
-) -> Result<u64, EngineError> {
+) -> Result<Vec<bool>, EngineError> {
     let policy = engine.policy_for(tenant).await?;
     let rules = engine.redaction_rules(tenant).await?;
     let now = engine.now_for(tenant).await?;
@@ -182,92 +444,17 @@ async fn embed_entries(
         .fold(empty, |batch, (entry, vector)| {
             batch.store_embedding(entry, model.id(), vector)
         });
-    engine.parts.store.commit(batch).await?;
+    let committed = engine.parts.store.commit(batch).await?;
+    let is_stored = |outcome: &ChangeOutcome| *outcome != ChangeOutcome::NoChange;
+    let outcomes: Vec<bool> = committed.outcomes.iter().map(is_stored).collect();
     let done = engine.now();
-    for entry in entries {
+    for (entry, _) in entries.iter().zip(&outcomes).filter(|(_, stored)| **stored) {
         let lag = done.0.saturating_sub(entry.created_at.0);
         if (0..LAG_MS_MAX).contains(&lag) {
             metrics::histogram!("remem_write_to_meaning_seconds").record(lag as f64 / 1_000.0);
         }
     }
-    Ok(entries.len() as u64)
-}
-
-/// Called when all vectors are there: compares the models, records whether the current one serves,
-/// and deletes vectors of unused models once it does.
-async fn switch_model(
-    engine: &Engine,
-    tenant: &TenantId,
-    current: &Arc<dyn Embedder>,
-    fence: Option<Fence>,
-) -> Result<(), EngineError> {
-    let known = status_record(engine, tenant).await?;
-    let (serving, rejected) = model_status(known.as_ref());
-    let previous = engine.parts.embedders.previous.clone();
-    if serving == Some(current.id()) {
-        engine
-            .parts
-            .store
-            .discard_vectors(tenant, &[current.id()], DISCARD_MAX)
-            .await?;
-        return Ok(());
-    }
-    if rejected == Some(current.id()) {
-        return Ok(());
-    }
-    let compared = match &previous {
-        Some(previous) => Some(compare_models(engine, tenant, &**previous, &**current).await?),
-        None => None,
-    };
-    let passes = sabotage!(
-        "a-new-model-serves-unseen",
-        compared.is_none_or(ModelComparison::is_alike_enough),
-        true
-    );
-    let mut body = Map::new();
-    let served = if passes {
-        Some(current.id())
-    } else {
-        previous.map(|previous| previous.id())
-    };
-    body.insert("serving".into(), json!(served.map(|model| model.0)));
-    body.insert("held".into(), json!((!passes).then_some(current.id().0)));
-    if let Some(ModelComparison {
-        overlap,
-        agreement,
-        questions,
-    }) = compared
-    {
-        body.insert(
-            "comparison".into(),
-            json!({"overlap": overlap, "agreement": agreement, "questions": questions}),
-        );
-        tracing::info!(
-            overlap,
-            agreement,
-            questions,
-            passes,
-            "a new embedding model was compared with the one that serves"
-        );
-    }
-    let precondition = known.map_or(Precondition::Absent, |note| {
-        Precondition::Version(note.version)
-    });
-    let now = engine.now_for(tenant).await?;
-    let batch = Batch::new(tenant.clone(), now).fenced(fence).set_record(
-        RecordKind::Progress,
-        NAME.to_owned(),
-        precondition,
-        unredacted_body(Value::Object(body)),
-    );
-    match engine.parts.store.commit(batch).await {
-        Ok(_) | Err(StoreError::Conflict) => {}
-        Err(error) => return Err(error.into()),
-    }
-    if passes {
-        engine.pass_log.mark_pending(NAME, tenant);
-    }
-    Ok(())
+    Ok(outcomes)
 }
 
 /// Runs the same queries with both models and compares their hits.

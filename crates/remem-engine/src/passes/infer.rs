@@ -15,11 +15,11 @@ use crate::registry::{PassMode, PassReport};
 use remem_core::sabotage;
 use remem_core::{
     Batch, Commitment, Entry, EntryId, Event, EventBody, Fence, MemoryRef, Precondition,
-    RecordKind, Scope, Seq, TenantId, Timestamp, infer,
+    RecordKind, Seq, TenantId, Timestamp, infer,
 };
-use remem_store::{ReadAt, StoreError};
+use remem_store::{ChangeOutcome, ReadAt, StoreError};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The name in `PASSES`, and the key of the progress record.
 pub(crate) const NAME: &str = "infer";
@@ -54,9 +54,10 @@ async fn read_position(
     ))
 }
 
-/// Whether there are new events worth an activation: many of them, or at least one entry with a
-/// commitment or a fact that may matter to one. A few others do not justify the commits of an
-/// activation: they are read again together with those that follow.
+/// Whether there are new events worth an activation: many of them, or one of an entry that may hold
+/// a commitment or a fact. Reads no entry: the activation reads each once, and moves the position
+/// past it. A few other events do not justify the commits of an activation: they are read again
+/// together with those that follow.
 pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let (after, _) = read_position(engine, tenant).await?;
     let events = engine
@@ -64,12 +65,8 @@ pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, Engine
         .store
         .events(tenant, after, EVENTS_FOR_RUN)
         .await?;
-    if events.len() == EVENTS_FOR_RUN as usize {
-        return Ok(true);
-    }
-    let entries = written_entries(engine, tenant, &events).await?;
-    let has_facts = entries.iter().any(|logged| !logged.states.is_empty());
-    Ok(has_facts && has_commitments(engine, tenant).await? || count_commitments(&entries) > 0)
+    Ok(events.len() == EVENTS_FOR_RUN as usize
+        || events.iter().any(|event| written_entry(event).is_some()))
 }
 
 /// Whether the tenant has any commitment.
@@ -107,13 +104,16 @@ pub async fn run(
                 more: events.len() == PAGE_SIZE as usize,
             });
         }
-        let (entries, last) = until_awaited_fact(entries, last);
-        report.examined += entries.len() as u64;
-        report_facts(engine, tenant, &entries).await?;
-        report.changed +=
-            commit_page(engine, tenant, entries, last, version, fence.clone()).await?;
-        report.more = events.len() == PAGE_SIZE as usize
-            || events.last().is_some_and(|event| event.seq > last);
+        let deadline = started.plus_ms(TIME_MS_MAX);
+        let page = PageProgress {
+            engine,
+            tenant,
+            fence: fence.clone(),
+            version,
+            report: &mut report,
+        };
+        let is_done = page.commit(entries, last, deadline).await?;
+        report.more = !is_done || events.len() == PAGE_SIZE as usize;
         if !report.more
             || engine.now() > started.plus_ms(TIME_MS_MAX)
             || engine.pass_log.is_stopping()
@@ -159,25 +159,108 @@ async fn rules_by_memory(
     Ok(rules)
 }
 
-/// As much of a page as can be done in one step, and the place where that ends. What is stated
-/// after something was promised may be what was waited for: it is logged once the promise is armed.
-fn until_awaited_fact(mut entries: Vec<LoggedEntry>, last: Seq) -> (Vec<LoggedEntry>, Seq) {
+/// A page of the log that is being committed, in one step or several.
+struct PageProgress<'a> {
+    engine: &'a Engine,
+    tenant: &'a TenantId,
+    fence: Option<Fence>,
+    /// The precondition for moving the position.
+    version: Precondition,
+    report: &'a mut PassReport,
+}
+
+impl PageProgress<'_> {
+    /// Commits what the entries hold, and the position: `last` with the last step. Returns whether
+    /// all is done; if not, the rest is read again.
+    async fn commit(
+        mut self,
+        mut entries: Vec<LoggedEntry>,
+        last: Seq,
+        deadline: Timestamp,
+    ) -> Result<bool, EngineError> {
+        loop {
+            // What is behind is committed from memory: it is neither read nor parsed again.
+            let behind = split_at_awaited_fact(&mut entries);
+            let reached = behind.first().map_or(last, |next| Seq(next.seq.0 - 1));
+            self.report.examined += entries.len() as u64;
+            report_facts(self.engine, self.tenant, &entries).await?;
+            if !self.commit_step(entries, reached).await? {
+                return Ok(false);
+            }
+            if behind.is_empty() || self.engine.now() > deadline {
+                return Ok(behind.is_empty());
+            }
+            entries = behind;
+        }
+    }
+
+    /// Commits the commitments found in the entries, together with the position reached. Returns
+    /// false if something has changed meanwhile, so that the page must be read again.
+    async fn commit_step(
+        &mut self,
+        entries: Vec<LoggedEntry>,
+        reached: Seq,
+    ) -> Result<bool, EngineError> {
+        let policy = self.engine.policy_for(self.tenant).await?;
+        let rules = self.engine.redaction_rules(self.tenant).await?;
+        let now = self.engine.now_for(self.tenant).await?;
+        let admission = rules.admission(&policy, now);
+        let mut batch = Batch::new(self.tenant.clone(), now).fenced(self.fence.clone());
+        let mut created = 0;
+        for logged in entries {
+            let added;
+            (batch, added) = self
+                .engine
+                .add_commitments_of(
+                    self.tenant,
+                    &logged.entry,
+                    logged.at,
+                    &admission,
+                    logged.promises,
+                    batch,
+                )
+                .await?;
+            created += added;
+        }
+        let batch = batch.set_record(
+            RecordKind::Progress,
+            NAME.to_owned(),
+            self.version,
+            unredacted_body(json!({"seq": reached.0})),
+        );
+        let committed = match self.engine.parts.store.commit(batch).await {
+            Ok(committed) => committed,
+            // An entry was changed, or another process moved the position.
+            Err(StoreError::Conflict) => return Ok(false),
+            Err(other) => return Err(other.into()),
+        };
+        self.report.changed += created;
+        let Some(ChangeOutcome::Recorded { version, .. }) = committed.outcomes.last() else {
+            return Ok(false);
+        };
+        self.version = Precondition::Version(*version);
+        Ok(true)
+    }
+}
+
+/// Leaves as much of a page as can be done in one step, and returns what is behind it. What is
+/// stated after something was promised may be what was waited for: it is logged once the promise is
+/// armed.
+fn split_at_awaited_fact(entries: &mut Vec<LoggedEntry>) -> Vec<LoggedEntry> {
     let mut has_condition = false;
     for n in 0..entries.len() {
         let logged = &entries[n];
         if sabotage!("a-fact-of-the-same-page-is-lost", has_condition, false)
             && !logged.states.is_empty()
         {
-            let before = Seq(logged.seq.0 - 1);
-            entries.truncate(n);
-            return (entries, before);
+            return entries.split_off(n);
         }
         has_condition |= logged
             .promises
             .iter()
             .any(|(_, commitment)| commitment.condition_kind() == "predicate");
     }
-    (entries, last)
+    Vec::new()
 }
 
 /// Reads the facts and promises of the texts, each in its turn at the processor.
@@ -214,100 +297,63 @@ fn stated_facts(entry: &Entry) -> Vec<String> {
     }
 }
 
-/// Reads the entries that these events are about, except those that are gone and those that a run
-/// wrote, with their facts and promises.
+/// The entry that this event is about, if it may hold a commitment or a fact. Entries written by
+/// runs are skipped: a workflow that writes a commitment would start itself again and again.
+fn written_entry(event: &Event) -> Option<(MemoryRef, EntryId)> {
+    if sabotage!(
+        "what-runs-write-is-read-for-promises",
+        event.run.is_some(),
+        false
+    ) {
+        return None;
+    }
+    let (memory_ref, id) = match &event.body {
+        EventBody::Written(written)
+            if may_hold_commitments(written.tags.iter().map(String::as_str)) =>
+        {
+            (&written.memory_ref, &written.memory_id)
+        }
+        EventBody::Revived(entry) => (&entry.memory_ref, &entry.memory_id),
+        _ => return None,
+    };
+    MemoryRef::parse(memory_ref).zip(EntryId::parse(id))
+}
+
+/// Reads the entries that these events are about, except those that are gone, with their facts and
+/// promises: all of them in one call.
 async fn written_entries(
     engine: &Engine,
     tenant: &TenantId,
     events: &[Event],
 ) -> Result<Vec<LoggedEntry>, EngineError> {
+    let names = events.iter().filter_map(written_entry);
+    let names: Vec<(MemoryRef, EntryId)> = names.collect();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
     let at = ReadAt::Now(engine.now_for(tenant).await?);
-    let mut entries = Vec::new();
-    // Entries written by runs are skipped: a workflow that writes a commitment would start itself
-    // again and again.
-    for event in events.iter().filter(|event| {
-        sabotage!(
-            "what-runs-write-is-read-for-promises",
-            event.run.is_none(),
-            true
-        )
-    }) {
-        let name = match &event.body {
-            EventBody::Written(written)
-                if may_hold_commitments(written.tags.iter().map(String::as_str)) =>
-            {
-                (&written.memory_ref, &written.memory_id)
-            }
-            EventBody::Revived(entry) => (&entry.memory_ref, &entry.memory_id),
-            _ => continue,
-        };
-        let Some((memory_ref, id)) = MemoryRef::parse(name.0).zip(EntryId::parse(name.1)) else {
-            continue;
-        };
-        let entry = engine
-            .parts
-            .store
-            .get(&Scope::new(tenant.clone(), memory_ref).as_host(), &id, &at)
-            .await?;
-        entries.extend(entry.map(|entry| LoggedEntry {
-            entry,
+    let found = engine
+        .parts
+        .store
+        .named_entries(tenant, &names, &at)
+        .await?;
+    let named = |entry: Entry| ((entry.memory_ref.clone(), entry.id.clone()), entry);
+    let found: HashMap<(MemoryRef, EntryId), Entry> = found.into_iter().map(named).collect();
+    let entries = events.iter().filter_map(|event| {
+        Some(LoggedEntry {
+            entry: found.get(&written_entry(event)?)?.clone(),
             seq: event.seq,
             at: event.at,
             states: Vec::new(),
             promises: Vec::new(),
-        }));
-    }
-    read(engine, tenant, entries).await
+        })
+    });
+    read(engine, tenant, entries.collect()).await
 }
 
 fn count_commitments(entries: &[LoggedEntry]) -> u64 {
     let found = entries.iter().map(|logged| logged.promises.len());
     found.sum::<usize>() as u64
-}
-
-/// Commits the commitments found in the entries, together with the position reached.
-async fn commit_page(
-    engine: &Engine,
-    tenant: &TenantId,
-    entries: Vec<LoggedEntry>,
-    last: Seq,
-    unchanged: Precondition,
-    fence: Option<Fence>,
-) -> Result<u64, EngineError> {
-    let policy = engine.policy_for(tenant).await?;
-    let rules = engine.redaction_rules(tenant).await?;
-    let now: Timestamp = engine.now_for(tenant).await?;
-    let admission = rules.admission(&policy, now);
-    let mut batch = Batch::new(tenant.clone(), now).fenced(fence);
-    let mut created = 0;
-    for LoggedEntry {
-        entry,
-        at,
-        promises,
-        ..
-    } in entries
-    {
-        let added;
-        (batch, added) = engine
-            .add_commitments_of(tenant, &entry, at, &admission, promises, batch)
-            .await?;
-        created += added;
-    }
-    let batch = batch.set_record(
-        RecordKind::Progress,
-        NAME.to_owned(),
-        unchanged,
-        unredacted_body(json!({"seq": last.0})),
-    );
-    match engine.parts.store.commit(batch).await {
-        Ok(_) => Ok(created),
-        // An entry was changed, or another process moved the position: the page is read again.
-        Err(StoreError::Conflict) => {
-            engine.pass_log.mark_pending(NAME, tenant);
-            Ok(0)
-        }
-        Err(other) => Err(other.into()),
-    }
 }
 
 /// Reports the facts that the entries state to the commitments that wait for them. This comes

@@ -2,6 +2,7 @@
 //! leases and records decide.
 
 use super::PassReport;
+use crate::bounded_map::BoundedMap;
 use remem_core::{TenantId, Timestamp, sabotage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,30 +20,72 @@ pub struct PassStatus {
     pub report: Option<PassReport>,
 }
 
-/// The bookkeeping of this process about activations and pending work.
-#[derive(Default)]
+/// Tenants of which the latest activations are remembered.
+const STATUS_TENANTS_MAX: usize = 10_000;
+/// Tenants of which is remembered that a pass succeeded there: one is enough to show that it does
+/// not fail everywhere.
+const SUCCEEDED_TENANTS_MAX: usize = 1_000;
+/// Tenants of which is remembered when a pass next has work there. The visits to all tenants find
+/// what is forgotten.
+const DUE_TENANTS_MAX: usize = 100_000;
+
+/// The bookkeeping of this process about activations and pending work. It holds nothing for a
+/// tenant that is idle, except for a bounded number of them.
 pub struct PassLog {
     /// The latest activation of each pass, by tenant.
-    last: Mutex<BTreeMap<(TenantId, &'static str), PassStatus>>,
+    last: Mutex<BoundedMap<TenantId, BTreeMap<&'static str, PassStatus>>>,
     /// Tenants where work appeared since the pass last ran.
-    pending: Mutex<BTreeSet<(&'static str, TenantId)>>,
+    pending: Mutex<BTreeMap<&'static str, BTreeSet<TenantId>>>,
     /// When a pass next has work at a tenant, as far as is known here.
-    due_at: Mutex<BTreeMap<(&'static str, TenantId), Timestamp>>,
+    due_at: Mutex<BTreeMap<&'static str, BoundedMap<TenantId, Timestamp>>>,
     /// Wakes the drivers of all passes.
     pub(crate) wakeup: Notify,
-    /// When the latest activation of a pass for a tenant failed; `None` if it succeeded.
-    last_failures: Mutex<BTreeMap<&'static str, BTreeMap<TenantId, Ended>>>,
+    /// How the latest activations of each pass have ended.
+    last_ends: Mutex<BTreeMap<&'static str, PassEnds>>,
     /// When a pass last failed to list the tenants that are due. Removed when it succeeds.
     lookup_failures: Mutex<BTreeMap<&'static str, Timestamp>>,
     stopping: AtomicBool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Ended {
-    at: Timestamp,
-    is_failed: bool,
-    /// How long this says something of the pass.
-    fresh_ms: i64,
+impl Default for PassLog {
+    fn default() -> PassLog {
+        PassLog {
+            last: Mutex::new(BoundedMap::new(STATUS_TENANTS_MAX)),
+            pending: Mutex::default(),
+            due_at: Mutex::default(),
+            wakeup: Notify::default(),
+            last_ends: Mutex::default(),
+            lookup_failures: Mutex::default(),
+            stopping: AtomicBool::default(),
+        }
+    }
+}
+
+/// How the latest activations of a pass have ended.
+struct PassEnds {
+    /// The tenants whose latest activation failed, and when.
+    failed: BTreeMap<TenantId, Timestamp>,
+    /// Tenants whose latest activation succeeded, and until when this says something of the pass.
+    succeeded: BoundedMap<TenantId, Timestamp>,
+}
+
+impl Default for PassEnds {
+    fn default() -> PassEnds {
+        PassEnds {
+            failed: BTreeMap::new(),
+            succeeded: BoundedMap::new(SUCCEEDED_TENANTS_MAX),
+        }
+    }
+}
+
+impl PassEnds {
+    /// Whether all activations that still say something of the pass have failed, and for more than
+    /// one tenant.
+    fn fails_everywhere(&self, now: Timestamp) -> bool {
+        let is_fresh = |at: &Timestamp| now.0.saturating_sub(at.0) <= FAILURE_FRESH_MS;
+        self.failed.values().filter(|at| is_fresh(at)).count() > 1
+            && self.succeeded.iter().all(|(_, until)| now > *until)
+    }
 }
 
 /// A failure that is older is over, unless it is seen again: what failed is tried again at least
@@ -75,28 +118,29 @@ impl PassLog {
             FAILURE_FRESH_MS.saturating_add(round_ms.saturating_mul(2)),
             i64::MAX
         );
-        let ended = Ended {
-            at: now,
-            is_failed,
-            fresh_ms: if is_failed { FAILURE_FRESH_MS } else { well },
-        };
         let mut all = self
-            .last_failures
+            .last_ends
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        all.entry(pass).or_default().insert(tenant.clone(), ended);
+        let ends = all.entry(pass).or_default();
+        if is_failed {
+            ends.succeeded.remove(tenant);
+            ends.failed.insert(tenant.clone(), now);
+        } else {
+            ends.failed.remove(tenant);
+            ends.succeeded.insert(tenant.clone(), now.plus_ms(well));
+        }
     }
 
     /// Whether the pass failed for a tenant, so that it must be tried again soon.
     pub(crate) fn has_failed(&self, pass: &str) -> bool {
-        let ended = self
-            .last_failures
+        let ends = self
+            .last_ends
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let mut of = ended.get(pass).into_iter().flat_map(BTreeMap::values);
         sabotage!(
             "what-fails-waits-for-its-period",
-            of.any(|ended| ended.is_failed),
+            ends.get(pass).is_some_and(|ends| !ends.failed.is_empty()),
             false
         )
     }
@@ -123,24 +167,18 @@ impl PassLog {
             .lookup_failures
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let ended = self
-            .last_failures
+        let ends = self
+            .last_ends
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let fails_everywhere = |of: &BTreeMap<TenantId, Ended>| {
-            let says = |ended: &&Ended| age_ms(&ended.at) <= ended.fresh_ms;
-            let fresh: Vec<&Ended> = of.values().filter(says).collect();
-            fresh.len() > 1 && fresh.iter().all(|ended| ended.is_failed)
-        };
-        let failed = ended.values().flatten().filter(|(_, of)| of.is_failed);
-        let failed = failed.map(|(tenant, _)| tenant);
+        let failed = ends.values().flat_map(|ends| ends.failed.keys());
         let tenants: BTreeSet<&TenantId> = failed.chain(damaged).collect();
         PassFailures {
             tenants: tenants.len(),
             all_tenants: sabotage!(
                 "ready-while-passes-fail-everywhere",
                 blind.values().any(|at| age_ms(at) <= FAILURE_FRESH_MS)
-                    || ended.values().any(fails_everywhere),
+                    || ends.values().any(|ends| ends.fails_everywhere(now)),
                 false
             ),
         }
@@ -148,28 +186,35 @@ impl PassLog {
 
     /// Stores the latest activation of a pass for a tenant.
     pub(crate) fn record(&self, tenant: &TenantId, status: PassStatus) {
-        self.last
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert((tenant.clone(), status.name), status);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match last.get(tenant) {
+            Some(known) => {
+                known.insert(status.name, status);
+            }
+            None => last.insert(tenant.clone(), BTreeMap::from([(status.name, status)])),
+        }
     }
 
     /// Marks a pass as having work at a tenant, for its next period. Wakes nothing, so that a pass
     /// cannot wake itself in a loop.
     pub(crate) fn mark_pending(&self, pass: &'static str, tenant: &TenantId) {
-        self.pending
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert((pass, tenant.clone()));
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let tenants = pending.entry(pass).or_default();
+        if !tenants.contains(tenant) {
+            tenants.insert(tenant.clone());
+        }
     }
 
     /// Sets when a pass next has work at a tenant; `None` if it has none.
     pub(crate) fn set_due_at(&self, pass: &'static str, tenant: &TenantId, at: Option<Timestamp>) {
         let mut due = self.due_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let tenants = due
+            .entry(pass)
+            .or_insert_with(|| BoundedMap::new(DUE_TENANTS_MAX));
         match at {
-            Some(at) => due.insert((pass, tenant.clone()), at),
-            None => due.remove(&(pass, tenant.clone())),
-        };
+            Some(at) => tenants.insert(tenant.clone(), at),
+            None => tenants.remove(tenant),
+        }
     }
 
     /// Asks activations in progress to end, because the process is about to exit.
@@ -183,40 +228,32 @@ impl PassLog {
 
     /// Takes the tenants that are marked as having work, and adds those that are due now.
     pub(crate) fn take_work(&self, pass: &str, now: Timestamp) -> Vec<TenantId> {
-        let mut found = self.take_pending(pass);
+        let mut found = self
+            .pending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(pass)
+            .unwrap_or_default();
         let due = self.due_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = due
-            .iter()
-            .filter(|((name, _), at)| *name == pass && **at <= now)
-            .map(|((_, tenant), _)| tenant.clone());
-        found.extend(due);
-        let ended = self
-            .last_failures
+        let due = due.get(pass).into_iter().flat_map(BoundedMap::iter);
+        found.extend(
+            due.filter(|(_, at)| **at <= now)
+                .map(|(tenant, _)| tenant.clone()),
+        );
+        let ends = self
+            .last_ends
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let of = ended.get(pass).into_iter().flatten();
-        let again = of.filter(|(_, of)| of.is_failed && of.at.plus_ms(AGAIN_MS) <= now);
+        let failed = ends.get(pass).into_iter().flat_map(|ends| &ends.failed);
+        let again = failed.filter(|(_, at)| at.plus_ms(AGAIN_MS) <= now);
         found.extend(again.map(|(tenant, _)| tenant.clone()));
         found.into_iter().collect()
     }
 
-    /// Removes and returns the tenants that are marked as having work for a pass.
-    fn take_pending(&self, pass: &str) -> BTreeSet<TenantId> {
-        let mut work = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let (taken, rest) = std::mem::take(&mut *work)
-            .into_iter()
-            .partition(|(name, _)| *name == pass);
-        *work = rest;
-        let taken: BTreeSet<(&'static str, TenantId)> = taken;
-        taken.into_iter().map(|(_, tenant)| tenant).collect()
-    }
-
     pub(super) fn statuses_of(&self, tenant: &TenantId) -> Vec<PassStatus> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.iter()
-            .filter(|((t, _), _)| t == tenant)
-            .map(|(_, status)| status.clone())
-            .collect()
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = last.get(tenant);
+        known.map_or_else(Vec::new, |known| known.values().cloned().collect())
     }
 }
 
@@ -291,5 +328,33 @@ mod tests {
             log.failures(later, &[]).all_tenants,
             "a was not looked at since"
         );
+    }
+
+    #[test]
+    fn a_pass_log_keeps_nothing_of_tenants_that_succeeded() {
+        let log = PassLog::default();
+        let tenant = |n: usize| TenantId::parse(&format!("t{n}")).unwrap();
+        let status = PassStatus {
+            name: "purge",
+            ran_at: Timestamp(0),
+            report: None,
+        };
+        for n in 0..STATUS_TENANTS_MAX + 1_000 {
+            let tenant = tenant(n);
+            log.mark_pending("purge", &tenant);
+            log.record(&tenant, status.clone());
+            log.record_end("purge", 1_000, &tenant, n % 2 == 0, Timestamp(0));
+            log.record_end("purge", 1_000, &tenant, n == 7, Timestamp(1));
+        }
+        assert!(log.last.lock().unwrap().iter().count() <= STATUS_TENANTS_MAX);
+        let ends = log.last_ends.lock().unwrap();
+        let succeeded = ends["purge"].succeeded.iter().count();
+        assert!(ends["purge"].failed.len() == 1 && succeeded <= SUCCEEDED_TENANTS_MAX);
+        drop(ends);
+        let taken = log.take_work("purge", Timestamp(1)).len();
+        assert_eq!(taken, STATUS_TENANTS_MAX + 1_000);
+        assert!(log.pending.lock().unwrap().is_empty());
+        assert_eq!(log.statuses_of(&tenant(STATUS_TENANTS_MAX)).len(), 1);
+        assert_eq!(log.statuses_of(&tenant(0)).len(), 0);
     }
 }

@@ -9,10 +9,11 @@ use crate::caller::Caller;
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::write::WriteRules;
 use placement::{DraftPlacement, SlotPlanner};
 use remem_core::sabotage;
 use remem_core::{
-    Admitted, Batch, Draft, Entry, EntryId, Idempotency, Profile, Scope, TenantId, Tier, Timestamp,
+    Admitted, Batch, Draft, Entry, EntryId, Idempotency, Scope, TenantId, Tier, Timestamp,
 };
 use remem_store::{ChangeOutcome, CommitResult, StoreError};
 
@@ -35,17 +36,17 @@ impl Engine {
         caller: &Caller,
         scope: &Scope,
         drafts: Vec<Draft>,
+        rules: &WriteRules<'_>,
         now: Timestamp,
-    ) -> Result<(Profile, Vec<Draft>), EngineError> {
-        let profile = self.parts.profiles.for_memory(&scope.memory_ref).clone();
-        let rules = self.redaction_rules(&scope.tenant).await?;
-        let policy = self.policy_of(caller);
+    ) -> Result<Vec<Draft>, EngineError> {
+        let profile = rules.profile;
         let shape = |mut draft: Draft| {
             if profile.non_mirror {
                 // Redact secrets first: a mask in the middle of one would hide it from detection.
                 draft.content = rules
+                    .redaction
                     .redactor()
-                    .clean(&draft.content, policy.shapes)
+                    .clean(&draft.content, rules.policy.shapes)
                     .text
                     .into_string();
                 sabotage!(
@@ -55,12 +56,10 @@ impl Engine {
             }
             Ok::<_, EngineError>(profile.complete_draft(draft, caller.principal().as_str(), now)?)
         };
-        let shaped = self
-            .parts
+        self.parts
             .cpu
             .each(&scope.tenant, drafts, cpu::draft_bytes, shape)
-            .await?;
-        Ok((profile, shaped))
+            .await
     }
 
     /// Whether no draft needs a session or a slot, so that each is only stored as a row.
@@ -76,7 +75,7 @@ impl Engine {
         &self,
         caller: &Caller,
         scope: &Scope,
-        profile: &Profile,
+        rules: &WriteRules<'_>,
         drafts: &[Draft],
         idempotency: Option<Idempotency>,
         mut now: Timestamp,
@@ -85,9 +84,7 @@ impl Engine {
             let batch = Batch::new(scope.tenant.clone(), now)
                 .with_principal(caller.principal().clone())
                 .idempotent(idempotency.clone());
-            let (batch, outcomes) = self
-                .plan_put(caller, scope, profile, drafts, batch, now)
-                .await?;
+            let (batch, outcomes) = self.plan_put(scope, rules, drafts, batch, now).await?;
             match self.parts.store.commit(batch).await {
                 Ok(committed) => return Ok((outcomes, committed)),
                 Err(StoreError::Conflict) => now = self.now_for(&scope.tenant).await?,
@@ -101,16 +98,15 @@ impl Engine {
     /// draft.
     async fn plan_put(
         &self,
-        caller: &Caller,
         scope: &Scope,
-        profile: &Profile,
+        rules: &WriteRules<'_>,
         drafts: &[Draft],
         mut batch: Batch,
         now: Timestamp,
     ) -> Result<(Batch, Vec<PutOutcome>), EngineError> {
         let mut drafts = drafts.to_vec();
         if drafts.iter().any(|draft| draft.tier != Tier::Persistent) {
-            let join = self.plan_session_join(scope, profile, now).await?;
+            let join = self.plan_session_join(scope, rules.profile, now).await?;
             for draft in drafts
                 .iter_mut()
                 .filter(|draft| draft.tier != Tier::Persistent)
@@ -148,10 +144,7 @@ impl Engine {
                 }
             }
         }
-        let mut admitted = self
-            .admit(caller, scope, admissible, now)
-            .await?
-            .into_iter();
+        let mut admitted = self.admit(scope, admissible, rules, now).await?.into_iter();
         for put in planned {
             batch = match put {
                 PlannedPut::Same(entry, evidence) => {

@@ -5,6 +5,7 @@
     reason = "a test that cannot be prepared or go on has failed"
 )]
 
+mod at_least;
 mod automations;
 mod clock;
 mod commitments;
@@ -12,6 +13,7 @@ mod common;
 mod compact;
 mod consolidate;
 mod distill;
+mod embed;
 mod forget;
 mod idempotency;
 mod jobs;

@@ -4,6 +4,7 @@
 use remem_core::{Draft, Facets, Trust, Typology};
 use remem_engine::context::{RecallRequest, RecallResult};
 use remem_engine::search::SearchRequest;
+use remem_store::Filter;
 use remem_testkit::host::object;
 use remem_testkit::{TestEnv, TestHost};
 use serde_json::json;
@@ -96,6 +97,56 @@ async fn standing_procedures_are_ordered_by_trust_before_age() {
         "{}",
         block.text
     );
+}
+
+/// What stands is found among any number of other entries, and without reading them.
+#[tokio::test]
+async fn a_recall_reads_what_stands_and_not_the_memory() {
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
+    let mut answer = said(Trust::Model, "The office of the team is in Lisbon.");
+    answer.facets.slot = Some("office".to_owned());
+    host.put_draft("m", answer).await;
+    host.put_draft("m", procedure(Trust::Model, "Answer in short sentences."))
+        .await;
+    let other = |n| {
+        said(
+            Trust::Model,
+            &format!("Note {n} about nothing in particular."),
+        )
+    };
+    for part in 0..3 {
+        let drafts = (0..100).map(|n| other(part * 100 + n)).collect();
+        let put = host.engine.put(&host.caller, "m", drafts, None);
+        put.await.unwrap();
+    }
+    env.faults.take_calls("list");
+    env.faults.take_calls("standing_entries");
+    let block = recall(&host, "m", "weather").await.block;
+    assert!(
+        block.text.contains("Lisbon") && block.text.contains("short sentences"),
+        "{}",
+        block.text
+    );
+    let standing = env.faults.take_calls("standing_entries");
+    assert_eq!((standing.calls, standing.entries), (2, 2));
+    assert_eq!(env.faults.take_calls("list").entries, 0);
+    // A caller who wants more trust gets nothing of less.
+    let search = SearchRequest {
+        query: "weather".to_owned(),
+        filter: Filter {
+            trust_at_least: Some(Trust::Tool),
+            ..Filter::default()
+        },
+        ..SearchRequest::default()
+    };
+    let request = RecallRequest {
+        search,
+        token_budget: 800,
+        standing: true,
+    };
+    let recalled = host.engine.recall(&host.caller, "m", request).await;
+    assert_eq!(recalled.unwrap().block.ids.len(), 0);
 }
 
 #[tokio::test]

@@ -194,8 +194,10 @@ impl TenantReader for PostgresReader {
     }
 
     async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError> {
-        let page =
-            "WHERE r.tenant_id = $1 AND (r.kind, r.key) > ($2, $3) ORDER BY r.kind, r.key LIMIT $4";
+        let page = format!(
+            "WHERE r.tenant_id = $1 AND (r.kind, r.key) > ($2, $3) AND {} ORDER BY r.kind, r.key LIMIT $4",
+            rows::IS_COPIED
+        );
         let source = "LEFT JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = r.source_scope AND e.row_id = r.source_row";
         let sql = format!(
             "SELECT {} FROM remem.record r {source} {page}",

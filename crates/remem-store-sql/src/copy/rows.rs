@@ -171,6 +171,9 @@ pub(crate) const IDEMPOTENCY: &str = "operation, key, body, at, revision, outcom
 
 pub(crate) const RECORD: &str =
     "r.kind, r.key, r.version, r.at, r.body, r.due, r.topic, r.source_scope, e.id";
+/// SQL condition: the records that are copied. The one that says which vectors there are is left out
+/// together with the vectors: the target makes its own.
+pub(crate) const IS_COPIED: &str = "NOT (r.kind = 'progress' AND r.key = 'embed')";
 pub(crate) const REVIEW: &str = "r.kind, r.key, r.version, r.at, r.body, r.due, CAST(NULL AS text), CAST(NULL AS bigint), CAST(NULL AS text)";
 
 /// Counts of rows and a sum of their hashes over all rows of a tenant, and its clock.

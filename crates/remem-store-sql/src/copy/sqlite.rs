@@ -208,8 +208,10 @@ impl TenantReader for SqliteReader {
     }
 
     async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError> {
-        let page =
-            "WHERE r.tenant_id = ?1 AND (r.kind, r.key) > (?2, ?3) ORDER BY r.kind, r.key LIMIT ?4";
+        let page = format!(
+            "WHERE r.tenant_id = ?1 AND (r.kind, r.key) > (?2, ?3) AND {} ORDER BY r.kind, r.key LIMIT ?4",
+            rows::IS_COPIED
+        );
         let source = "LEFT JOIN entry e ON e.tenant_id = r.tenant_id AND e.row_id = r.source_row";
         let records = format!("SELECT {} FROM record r {source} {page}", rows::RECORD);
         let reviews = format!("SELECT {} FROM review r {page}", rows::REVIEW);

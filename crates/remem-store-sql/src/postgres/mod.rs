@@ -49,7 +49,7 @@ use gate::{Gate, Identity, Role, sql_call};
 use health::HealthReport;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision,
-    RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
+    RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, Typology, WorldId,
 };
 use remem_store::{
     ActionLink, CandidateSet, CommitResult, DueWork, EndedStatement, EntryActions, Filter, Lineage,
@@ -259,6 +259,15 @@ impl Store for PostgresStore {
         self.shared.gate.entry(scope, id, at).await
     }
 
+    async fn named_entries(
+        &self,
+        tenant: &TenantId,
+        names: &[(MemoryRef, EntryId)],
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.shared.gate.named_entries(tenant, names, at).await
+    }
+
     async fn list(
         &self,
         scope: &Scope,
@@ -270,6 +279,20 @@ impl Store for PostgresStore {
             return Ok(Vec::new());
         }
         self.shared.gate.entries(scope, filter, page, at).await
+    }
+
+    async fn standing_entries(
+        &self,
+        scope: &Scope,
+        typology: Typology,
+        filter: &Filter,
+        limit: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.shared
+            .gate
+            .standing(scope, typology, filter, limit, at)
+            .await
     }
 
     async fn search(
@@ -306,6 +329,18 @@ impl Store for PostgresStore {
         self.shared
             .gate
             .unembedded(tenant, model, after, limit)
+            .await
+    }
+
+    async fn named_entries_without_vector(
+        &self,
+        tenant: &TenantId,
+        model: ModelId,
+        names: &[(MemoryRef, EntryId)],
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.shared
+            .gate
+            .named_unembedded(tenant, model, names)
             .await
     }
 

@@ -53,6 +53,7 @@ const SERIES: [(&str, &[SchemaStep]); 2] = [
             step!("postgres", 10, "0010_row_hash"),
             step!("postgres", 11, "0011_named_tenant"),
             step!("postgres", 12, "0012_totals"),
+            step!("postgres", 13, "0013_standing"),
         ],
     ),
 ];

@@ -1,8 +1,9 @@
 //! Reads and counts of vectors, and the deletion of those of earlier models.
 
 use super::gate::{Gate, Identity, Role, sql_call};
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, get, get_u64, read_entry as entry_of};
-use remem_core::{Entry, MemoryRef, ModelId, TenantId};
+use super::read::named_entries_statement;
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, Param, get, get_u64, read_entry as entry_of};
+use remem_core::{Entry, EntryId, MemoryRef, ModelId, TenantId};
 use remem_store::{RowCursor, StoreError, VectorCounts};
 
 impl Gate {
@@ -39,6 +40,24 @@ impl Gate {
             ))
         };
         rows.iter().map(read_row).collect()
+    }
+
+    pub async fn named_unembedded(
+        &self,
+        tenant: &TenantId,
+        model: ModelId,
+        names: &[(MemoryRef, EntryId)],
+    ) -> Result<Vec<Entry>, StoreError> {
+        if !self.vectors {
+            return Ok(Vec::new());
+        }
+        let mut statement = named_entries_statement(tenant, names);
+        statement.push(
+            "e.erased_at IS NULL AND NOT EXISTS (SELECT 1 FROM remem.vector v WHERE v.tenant_id = e.tenant_id
+               AND v.scope_id = e.scope_id AND v.row_id = e.row_id AND v.model = ?)",
+            [Param::Number(model.0)],
+        );
+        self.read_named(tenant, &statement).await
     }
 
     pub async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {

@@ -3,12 +3,27 @@
 use super::columns::{Column, Value, bytes, content, number, pick, text};
 use crate::stored::content_hash;
 use remem_core::ledger::{EntryChange, EntryRow, EntryState, EntryText, RowKey};
-use remem_core::{EntryId, Revision, Timestamp};
+use remem_core::{EntryId, Revision, Timestamp, Trust, Typology};
 use remem_store::StoreError;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 const UNREADABLE: StoreError = StoreError::Damaged("an entry cannot be read");
+
+/// SQL condition on `e`: a procedure, or an answer to a slot, of this kind and trust. It implies the
+/// condition of the index `entry_standing`.
+pub(crate) fn standing_condition(typology: Typology, trust: Trust) -> String {
+    let slot = if typology == Typology::Procedural {
+        ""
+    } else {
+        " AND e.slot IS NOT NULL"
+    };
+    let typology = typology.as_str();
+    format!(
+        " AND e.typology = '{typology}' AND e.trust = '{}'{slot}",
+        trust.as_str()
+    )
+}
 
 /// The key of a row beside the tenant.
 pub(crate) const KEY: [Column<EntryChange>; 2] = [

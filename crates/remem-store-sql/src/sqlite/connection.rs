@@ -23,7 +23,7 @@ pub(super) struct Migration {
     pub sql: &'static str,
 }
 
-pub(super) const TENANT_MIGRATIONS: [Migration; 12] = [
+pub(super) const TENANT_MIGRATIONS: [Migration; 13] = [
     Migration {
         name: "0001_memory",
         sql: include_str!("../../migrations/sqlite/0001_memory.sql"),
@@ -71,6 +71,10 @@ pub(super) const TENANT_MIGRATIONS: [Migration; 12] = [
     Migration {
         name: "0012_totals",
         sql: include_str!("../../migrations/sqlite/0012_totals.sql"),
+    },
+    Migration {
+        name: "0013_standing",
+        sql: include_str!("../../migrations/sqlite/0013_standing.sql"),
     },
 ];
 pub(super) const HOST_MIGRATIONS: [Migration; 4] = [

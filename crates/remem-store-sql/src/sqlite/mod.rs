@@ -43,7 +43,7 @@ use async_trait::async_trait;
 use remem_core::sabotage;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision,
-    RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
+    RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, Typology, WorldId,
 };
 use remem_store::{
     ActionLink, CandidateSet, CommitResult, DueWork, EndedStatement, EntryActions, Filter, Lineage,
@@ -285,6 +285,19 @@ impl Store for SqliteStore {
         .await
     }
 
+    async fn named_entries(
+        &self,
+        tenant: &TenantId,
+        names: &[(MemoryRef, EntryId)],
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let t = tenant.clone();
+        let names = names.to_vec();
+        let at = at.clone();
+        self.read_as_host(tenant, move |db| read::named(db, &t, &names, &at))
+            .await
+    }
+
     async fn list(
         &self,
         scope: &Scope,
@@ -298,6 +311,23 @@ impl Store for SqliteStore {
         let at = at.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
             read::list(db, &s, &filter, &page, &at)
+        })
+        .await
+    }
+
+    async fn standing_entries(
+        &self,
+        scope: &Scope,
+        typology: Typology,
+        filter: &Filter,
+        limit: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let s = scope.clone();
+        let filter = filter.clone();
+        let at = at.clone();
+        self.read_as(&scope.tenant, &scope.actor, move |db| {
+            read::standing(db, &s, typology, &filter, limit, &at)
         })
         .await
     }
@@ -340,6 +370,20 @@ impl Store for SqliteStore {
         let t = tenant.clone();
         self.read_as_host(tenant, move |db| {
             vector::unembedded(db, &t, model, after, limit)
+        })
+        .await
+    }
+
+    async fn named_entries_without_vector(
+        &self,
+        tenant: &TenantId,
+        model: ModelId,
+        names: &[(MemoryRef, EntryId)],
+    ) -> Result<Vec<Entry>, StoreError> {
+        let t = tenant.clone();
+        let names = names.to_vec();
+        self.read_as_host(tenant, move |db| {
+            vector::named_unembedded(db, &t, model, &names)
         })
         .await
     }

@@ -2,11 +2,14 @@
 
 use super::connection::store_error;
 use super::rows::{ENTRY_COLUMNS, StatementBuilder, VisiblePart, boxed, read_entry, scope_id};
+use crate::rows::entry::standing_condition;
 use remem_core::{
-    Entry, EntryId, Event, EventBody, Revision, RunId, RunPosition, Scope, Seq, TenantId, Timestamp,
+    Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq,
+    TenantId, Timestamp, Trust, Typology,
 };
 use remem_store::{Filter, Page, ReadAt, StoreError, TenantHead};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use std::collections::BTreeSet;
 
 pub(super) fn get(
     db: &Connection,
@@ -28,6 +31,21 @@ pub(super) fn get(
         .pop())
 }
 
+/// Those of the named entries that are live.
+pub(super) fn named(
+    db: &Connection,
+    tenant: &TenantId,
+    names: &[(MemoryRef, EntryId)],
+    at: &ReadAt,
+) -> Result<Vec<Entry>, StoreError> {
+    let mut found = Vec::new();
+    for (memory_ref, id) in names.iter().collect::<BTreeSet<_>>() {
+        let scope = Scope::new(tenant.clone(), memory_ref.clone()).as_host();
+        found.extend(get(db, &scope, id, at)?);
+    }
+    Ok(found)
+}
+
 /// Lists a page of entries, newest first. A snapshot is read in two parts, each in the order of its
 /// own index: the entries that are still current, and those that were removed since.
 pub(super) fn list(
@@ -41,9 +59,54 @@ pub(super) fn list(
     else {
         return Ok(Vec::new());
     };
-    list_statement(&ResolvedScope { scope, scope_id }, filter, page, at)
+    let resolved = ResolvedScope {
+        scope,
+        scope_id,
+        standing: None,
+    };
+    list_statement(&resolved, filter, page, at)
         .query(db, |row| read_entry(row, &scope.memory_ref))
         .map_err(store_error)
+}
+
+/// Procedures or answers to slots: those of each trust in the order of their own index, the most
+/// trusted ones first, until there are enough.
+pub(super) fn standing(
+    db: &Connection,
+    scope: &Scope,
+    typology: Typology,
+    filter: &Filter,
+    limit: u32,
+    at: &ReadAt,
+) -> Result<Vec<Entry>, StoreError> {
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
+    else {
+        return Ok(Vec::new());
+    };
+    let other_conditions = Filter {
+        trust_at_least: None,
+        ..filter.clone()
+    };
+    let mut found = Vec::new();
+    for trust in filter.trusts_downwards() {
+        let resolved = ResolvedScope {
+            scope,
+            scope_id,
+            standing: Some((typology, trust)),
+        };
+        let page = Page {
+            limit: limit - found.len() as u32,
+            after: None,
+        };
+        let entries = list_statement(&resolved, &other_conditions, &page, at)
+            .query(db, |row| read_entry(row, &scope.memory_ref))
+            .map_err(store_error)?;
+        found.extend(entries);
+        if found.len() >= limit as usize {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 fn list_statement(
@@ -93,6 +156,8 @@ fn list_statement(
 struct ResolvedScope<'a> {
     scope: &'a Scope,
     scope_id: i64,
+    /// Only entries that stand until further notice, of this kind and trust.
+    standing: Option<(Typology, Trust)>,
 }
 
 fn push_list(
@@ -111,6 +176,7 @@ fn push_list(
         statement.push_visible_part(tenant, scope_id, at, part);
         statement.push(" AND e.session = ?", boxed([&session.as_str().to_owned()]));
         push_tags(statement, &filter.tags);
+        push_standing(statement, resolved.standing);
         push_order_and_page(statement, filter, page, "e");
         return;
     }
@@ -122,6 +188,11 @@ fn push_list(
             statement.push("entry e INDEXED BY entry_ended WHERE ", []);
             statement.push_visible_part(tenant, scope_id, at, part);
             push_tags(statement, &filter.tags);
+            "e"
+        }
+        None if resolved.standing.is_some() => {
+            statement.push("entry e INDEXED BY entry_standing WHERE ", []);
+            statement.push_visible_part(tenant, scope_id, at, part);
             "e"
         }
         Some((first, rest)) => {
@@ -141,7 +212,16 @@ fn push_list(
             "e"
         }
     };
+    push_standing(statement, resolved.standing);
     push_order_and_page(statement, filter, page, order);
+}
+
+/// Adds the condition on what stands until further notice. Its values are part of the text, or the
+/// partial index would not fit.
+fn push_standing(statement: &mut StatementBuilder, standing: Option<(Typology, Trust)>) {
+    if let Some((typology, trust)) = standing {
+        statement.push(&standing_condition(typology, trust), []);
+    }
 }
 
 /// The conditions and the order that are the same for all ways to list.
@@ -310,6 +390,38 @@ mod tests {
             .expect("text")
     }
 
+    /// A recall reads what stands in the order of its own index, and nothing else of the memory.
+    #[test]
+    fn standing_entries_are_read_through_their_own_index() {
+        let scope = Scope::new(
+            TenantId::parse("t").expect("a name"),
+            MemoryRef::parse("m").expect("a name"),
+        );
+        for typology in [Typology::Procedural, Typology::Semantic] {
+            let resolved = ResolvedScope {
+                scope: &scope,
+                scope_id: 1,
+                standing: Some((typology, Trust::Tool)),
+            };
+            let page = Page {
+                limit: 64,
+                after: None,
+            };
+            let at = ReadAt::Now(Timestamp(1));
+            let statement = list_statement(&resolved, &Filter::default(), &page, &at);
+            let plan = plan(
+                &statement.sql,
+                rusqlite::params_from_iter(statement.params.iter()),
+            );
+            let by = "INDEX entry_standing (tenant_id=? AND scope_id=? AND typology=? AND trust=?)";
+            assert_eq!(plan.len(), 1, "no sorting: {plan:?}");
+            assert!(
+                plan[0].starts_with("SEARCH e USING") && plan[0].ends_with(by),
+                "{plan:?}"
+            );
+        }
+    }
+
     /// Each part of a snapshot is read in the order of its index; only the removed entries, which
     /// are few, are sorted.
     #[test]
@@ -341,6 +453,7 @@ mod tests {
                 &ResolvedScope {
                     scope: &scope,
                     scope_id: 1,
+                    standing: None,
                 },
                 &filter,
                 &page,

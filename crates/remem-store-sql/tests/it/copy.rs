@@ -2184,3 +2184,48 @@ async fn workshop_is_copied_into_files() {
     copy_all(&seed, &middle).await.unwrap(); // carries the secret
     copy_with_workshop(middle, CopyHost::new_folder()).await;
 }
+
+/// Vectors are not copied. If the record of how far they have come were, the target would believe
+/// that it has them.
+async fn copy_without_embedding_progress(source: CopyHost, target: CopyHost) {
+    let acme = tenant("acme");
+    let (store, directory) = source.open().await;
+    directory
+        .put_tenant(&TenantRecord {
+            id: acme.clone(),
+            created_at: Timestamp(START),
+            shapes: ShapePolicy::Redact,
+        })
+        .await
+        .unwrap();
+    let admission = Admission {
+        policy: &Policy::default(),
+        redactor: &Redactor::empty(),
+        redaction_fingerprint: 1,
+        now: Timestamp(START),
+    };
+    let names = ["deliver", "embed", "infer"];
+    let batch = names
+        .iter()
+        .fold(Batch::new(acme.clone(), Timestamp(START)), |batch, name| {
+            let body = admission.redact_record(serde_json::Map::new());
+            let kind = RecordKind::Progress;
+            batch.set_record(kind, (*name).to_owned(), Precondition::Absent, body)
+        });
+    store.commit(batch).await.unwrap();
+    drop((store, directory));
+    copy_all(&source, &target).await.unwrap();
+    let (there, _) = target.open().await;
+    let copied = there
+        .records(&acme, RecordKind::Progress, "", None, 10)
+        .await
+        .unwrap();
+    let copied: Vec<&str> = copied.iter().map(|record| &*record.key).collect();
+    assert_eq!(copied, ["deliver", "infer"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn embedding_progress_is_not_copied() {
+    copy_without_embedding_progress(CopyHost::folder(), CopyHost::new_folder()).await;
+    copy_without_embedding_progress(CopyHost::folder(), CopyHost::database().await).await;
+}

@@ -356,7 +356,7 @@ pub(crate) const WITHOUT_HASHES: &str = "DO $$ DECLARE t text; BEGIN
          EXECUTE format('ALTER TABLE remem.%I DROP COLUMN row_hash', t);
        END LOOP;
      END $$;
-     DROP TABLE remem.hash_fill; DROP INDEX remem.entry_over, remem.entry_later, remem.entry_answer;
+     DROP TABLE remem.hash_fill; DROP INDEX remem.entry_standing, remem.entry_over, remem.entry_later, remem.entry_answer;
      ALTER TABLE remem.scope DROP COLUMN entries, DROP COLUMN content_bytes, DROP COLUMN expiring, DROP COLUMN with_subject;
      DELETE FROM remem.schema_step WHERE name LIKE '%row_hash' OR series = 'memory' AND number > 10;";
 
@@ -406,7 +406,8 @@ async fn postgres_migration_preserves_memory_counts() {
             "0009_action_text",
             "0010_row_hash",
             "0011_named_tenant",
-            "0012_totals"
+            "0012_totals",
+            "0013_standing"
         ]
     );
     let filled = backfill_hashes(
@@ -531,7 +532,8 @@ async fn postgres_migrated_keys_are_their_own_principals() {
             "0004_row_hash",
             "0010_row_hash",
             "0011_named_tenant",
-            "0012_totals"
+            "0012_totals",
+            "0013_standing"
         ]
     );
     // Opening checks the policies: they are in place again.

@@ -574,7 +574,13 @@ async fn postgres_hash_backfill_resumes_after_a_crash() {
     let migrated = migrate(&target, PASSWORD).await.unwrap();
     assert_eq!(
         migrated.applied,
-        ["0004_row_hash", "0010_row_hash", "0011_named_tenant", "0012_totals"]
+        [
+            "0004_row_hash",
+            "0010_row_hash",
+            "0011_named_tenant",
+            "0012_totals",
+            "0013_standing"
+        ]
     );
     let store = database.open().await;
     let before = store.count_rows_without_hash(&tenant()).await.unwrap();

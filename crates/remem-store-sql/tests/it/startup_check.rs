@@ -492,7 +492,7 @@ async fn an_unprepared_database_is_refused() {
 #[tokio::test]
 async fn an_older_and_a_newer_schema_are_refused() {
     let database = TestDatabase::fresh().await;
-    for (series, last) in [("memory", 12), ("host", 4)] {
+    for (series, last) in [("memory", 13), ("host", 4)] {
         let drop =
             format!("DELETE FROM remem.schema_step WHERE series = '{series}' AND number = {last}");
         let mend = format!(
@@ -556,7 +556,8 @@ async fn migrating_again_changes_nothing_and_keeps_the_password() {
             "0009_action_text",
             "0010_row_hash",
             "0011_named_tenant",
-            "0012_totals"
+            "0012_totals",
+            "0013_standing"
         ]
     );
     let s = scope("a", "m");

@@ -10,6 +10,69 @@ pub(super) async fn exercise(store: &dyn Store) {
     filters_restrict_a_list(store).await;
     memories_are_listed_with_their_counts(store).await;
     a_snapshot_ignores_later_writes(store).await;
+    named_entries_are_those_that_are_live(store).await;
+}
+
+async fn named_entries_are_those_that_are_live(store: &dyn Store) {
+    let [s, other, private] =
+        ["m", "other", "~ada/own"].map(|name| scope("reads-named", name).as_host());
+    let foreign = scope("reads-named-2", "m");
+    for (s, name) in [
+        (&s, "a"),
+        (&s, "gone"),
+        (&s, "not-named"),
+        (&other, "a"),
+        (&foreign, "foreign"),
+    ] {
+        put(store, s, name, draft(name), NOON).await;
+    }
+    let own = Batch::new(s.tenant.clone(), NOON)
+        .as_host()
+        .put(id("p"), admit(&private, draft("p"), NOON));
+    store.commit(own).await.expect("stored");
+    let brief = Draft {
+        expires_at: Some(NOON.plus_ms(10)),
+        ..draft("brief")
+    };
+    put(store, &s, "brief", brief, NOON).await;
+    delete(store, &s, "gone", NOON).await;
+    let wanted = [
+        (&other, "a"),
+        (&s, "a"),
+        (&s, "a"),
+        (&s, "brief"),
+        (&s, "gone"),
+        (&s, "foreign"),
+        (&s, "nowhere"),
+        (&private, "p"),
+        (&private, "a"),
+    ];
+    let wanted = wanted.map(|(s, name)| (s.memory_ref.clone(), id(name)));
+    let named = async |at: i64| {
+        let at = ReadAt::Now(NOON.plus_ms(at));
+        let found = store.named_entries(&s.tenant, &wanted, &at).await;
+        let mut found: Vec<String> = found
+            .expect("read")
+            .into_iter()
+            .map(|entry| {
+                format!(
+                    "{}/{}={}",
+                    entry.memory_ref.as_str(),
+                    entry.id,
+                    entry.content
+                )
+            })
+            .collect();
+        found.sort();
+        found
+    };
+    let at_noon = ["m/a=a", "m/brief=brief", "other/a=a", "~ada/own/p=p"];
+    assert_eq!(named(5).await, at_noon, "each once, of every memory");
+    assert_eq!(named(10).await, ["m/a=a", "other/a=a", "~ada/own/p=p"]);
+    let none = store
+        .named_entries(&s.tenant, &[], &ReadAt::Now(NOON))
+        .await;
+    assert!(none.expect("read").is_empty());
 }
 
 async fn unknown_memories_read_as_empty(store: &dyn Store) {

@@ -168,6 +168,25 @@ async fn a_vector_query_finds_near_entries(store: &dyn Store) {
         .map(|(_, e)| e.id.to_string())
         .collect();
     assert_eq!(missing, ["bare"]);
+    let named = [
+        (&s, "east"),
+        (&s, "bare"),
+        (&s, "bare"),
+        (&s, "foreign"),
+        (&other, "foreign"),
+    ]
+    .map(|(s, name)| (s.memory_ref.clone(), super::id(name)));
+    for (model, without) in [(MODEL, vec!["bare"]), (OTHER, vec!["east", "foreign"])] {
+        let mut found: Vec<String> = store
+            .named_entries_without_vector(&s.tenant, model, &named)
+            .await
+            .expect("read")
+            .into_iter()
+            .map(|entry| entry.id.to_string())
+            .collect();
+        found.sort();
+        assert_eq!(found, without, "each once");
+    }
     let counts = store.vector_counts(&s.tenant).await.expect("read");
     assert_eq!(
         (counts.texts, counts.models),

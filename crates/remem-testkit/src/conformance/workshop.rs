@@ -1,7 +1,7 @@
 //! Validity windows and successors, sessions, actions, rules, owners of memories: the behaviour of
 //! every store for every actor.
 
-use super::{NOON, admit, draft, id, in_session, scope};
+use super::{NOON, admit, delete, draft, id, in_session, put, scope};
 use remem_core::{
     ActionText, Actor, Admission, Batch, ClosingReason, Draft, Evidence, Facets, Policy,
     Precondition, PrincipalId, RecordKind, Redactor, Rejection, RuleId, RuleText, RunId, Scope,
@@ -20,6 +20,7 @@ pub(super) async fn exercise(store: &dyn Store) {
     a_future_fact_is_not_current_yet(store).await;
     a_snapshot_ignores_later_closings(store).await;
     a_slot_has_one_procedure(store).await;
+    what_stands_is_read_by_trust_and_age(store).await;
     superseded_answers_are_erased_with_their_successor(store).await;
     linked_entries_keep_their_text(store).await;
     closing_a_session_ends_its_entries(store).await;
@@ -395,6 +396,89 @@ async fn a_snapshot_ignores_later_closings(store: &dyn Store) {
         names(store, &s, &ReadAt::Now(NOON.plus_ms(30))).await,
         ["new"]
     );
+}
+
+async fn what_stands_is_read_by_trust_and_age(store: &dyn Store) {
+    let s = scope("workshop-standing", "m");
+    let procedure = |trust, tag: &str| Draft {
+        typology: Typology::Procedural,
+        facets: Facets {
+            trust,
+            ..Facets::default()
+        },
+        tags: vec![tag.to_owned()],
+        ..draft("Do it like this.")
+    };
+    let answer = |slot: Option<&str>, trust| Draft {
+        facets: Facets {
+            slot: slot.map(str::to_owned),
+            trust,
+            ..Facets::default()
+        },
+        ..draft("It is so.")
+    };
+    let written = [
+        ("p-operator", procedure(Trust::Operator, "a")),
+        ("p-model-1", procedure(Trust::Model, "a")),
+        ("p-model-2", procedure(Trust::Model, "b")),
+        ("p-untrusted", procedure(Trust::Untrusted, "a")),
+        ("s-operator", answer(Some("one"), Trust::Operator)),
+        ("s-tool", answer(Some("two"), Trust::Tool)),
+        ("s-model", answer(Some("three"), Trust::Model)),
+        ("s-without-slot", answer(None, Trust::Operator)),
+        ("gone", procedure(Trust::Operator, "a")),
+    ];
+    for (n, (name, draft)) in written.into_iter().enumerate() {
+        put(store, &s, name, draft, NOON.plus_ms(n as i64)).await;
+    }
+    let revision = store.head(&s.tenant).await.expect("read").revision;
+    delete(store, &s, "gone", NOON.plus_ms(20)).await;
+    let at = NOON.plus_ms(30);
+    let standing = async |typology, filter: &Filter, limit| {
+        let now = ReadAt::Now(at);
+        let found = store.standing_entries(&s, typology, filter, limit, &now);
+        let found = found.await.expect("read");
+        let names = found.iter().map(|entry| entry.id.to_string());
+        names.collect::<Vec<_>>()
+    };
+    let any = Filter::default();
+    let trusted = Filter {
+        trust_at_least: Some(Trust::Model),
+        ..Filter::default()
+    };
+    let tagged = Filter {
+        tags: vec!["a".to_owned()],
+        ..trusted.clone()
+    };
+    let procedures = ["p-operator", "p-model-2", "p-model-1", "p-untrusted"];
+    assert_eq!(standing(Typology::Procedural, &any, 9).await, procedures);
+    assert_eq!(
+        standing(Typology::Procedural, &trusted, 9).await,
+        procedures[..3]
+    );
+    assert_eq!(
+        standing(Typology::Procedural, &trusted, 2).await,
+        procedures[..2]
+    );
+    assert_eq!(
+        standing(Typology::Procedural, &tagged, 9).await,
+        ["p-operator", "p-model-1"]
+    );
+    assert_eq!(
+        standing(Typology::Semantic, &any, 9).await,
+        ["s-operator", "s-tool", "s-model"]
+    );
+    let snapshot = ReadAt::Snapshot {
+        revision,
+        at,
+        since: at,
+        own_runs: Vec::new(),
+    };
+    let then = store
+        .standing_entries(&s, Typology::Procedural, &trusted, 9, &snapshot)
+        .await
+        .expect("read");
+    assert!(then.len() <= 4 && then[0].facets.trust == Trust::Operator);
 }
 
 async fn a_slot_has_one_procedure(store: &dyn Store) {

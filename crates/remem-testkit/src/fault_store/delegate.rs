@@ -4,7 +4,7 @@ use super::{CallFault, FaultStore, injected, unpoisoned};
 use async_trait::async_trait;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision,
-    RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
+    RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, Typology, WorldId,
 };
 use remem_store::{
     ActionLink, CandidateSet, CommitResult, DueWork, EndedStatement, EntryActions, Filter, Lineage,
@@ -24,7 +24,9 @@ impl Store for FaultStore {
         at: &ReadAt,
     ) -> Result<Option<Entry>, StoreError> {
         self.read()?;
-        self.inner.get(scope, id, at).await
+        let found = self.inner.get(scope, id, at).await?;
+        self.tally("get", usize::from(found.is_some()));
+        Ok(found)
     }
     async fn list(
         &self,
@@ -34,7 +36,25 @@ impl Store for FaultStore {
         at: &ReadAt,
     ) -> Result<Vec<Entry>, StoreError> {
         self.read()?;
-        self.inner.list(scope, filter, page, at).await
+        let found = self.inner.list(scope, filter, page, at).await?;
+        self.tally("list", found.len());
+        Ok(found)
+    }
+    async fn standing_entries(
+        &self,
+        scope: &Scope,
+        typology: Typology,
+        filter: &Filter,
+        limit: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.read()?;
+        let inner = &self.inner;
+        let found = inner
+            .standing_entries(scope, typology, filter, limit, at)
+            .await?;
+        self.tally("standing_entries", found.len());
+        Ok(found)
     }
     async fn search(
         &self,
@@ -65,9 +85,37 @@ impl Store for FaultStore {
         limit: u32,
     ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         self.read()?;
-        self.inner
+        let found = self
+            .inner
             .entries_without_vector(tenant, model, after, limit)
-            .await
+            .await?;
+        self.tally("entries_without_vector", found.len());
+        Ok(found)
+    }
+    async fn named_entries_without_vector(
+        &self,
+        tenant: &TenantId,
+        model: ModelId,
+        names: &[(MemoryRef, EntryId)],
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.read()?;
+        let found = self
+            .inner
+            .named_entries_without_vector(tenant, model, names)
+            .await?;
+        self.tally("named_entries_without_vector", found.len());
+        Ok(found)
+    }
+    async fn named_entries(
+        &self,
+        tenant: &TenantId,
+        names: &[(MemoryRef, EntryId)],
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.read()?;
+        let found = self.inner.named_entries(tenant, names, at).await?;
+        self.tally("named_entries", found.len());
+        Ok(found)
     }
     async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
         self.read()?;
@@ -80,6 +128,7 @@ impl Store for FaultStore {
         limit: u32,
     ) -> Result<u64, StoreError> {
         self.read()?;
+        self.tally("discard_vectors", 0);
         self.inner.discard_vectors(tenant, keep, limit).await
     }
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<MemoryStats, StoreError> {
@@ -179,6 +228,7 @@ impl Store for FaultStore {
         limit: u32,
     ) -> Result<Vec<Event>, StoreError> {
         self.read()?;
+        self.tally("events", 0);
         self.inner.events(tenant, after, limit).await
     }
     async fn run_events(
@@ -263,13 +313,24 @@ impl Store for FaultStore {
         self.inner.trace_subject(tenant, subject).await
     }
     async fn head(&self, tenant: &TenantId) -> Result<TenantHead, StoreError> {
+        self.tally("head", 0);
         self.inner.head(tenant).await
     }
     async fn watch_commits(
         &self,
         tenant: &TenantId,
     ) -> Result<watch::Receiver<Revision>, StoreError> {
-        self.inner.watch_commits(tenant).await
+        let watch = self.inner.watch_commits(tenant).await?;
+        let closed = self
+            .closed_watches
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+                left.checked_sub(1)
+            })
+            .is_ok();
+        if closed {
+            return Ok(watch::channel(*watch.borrow()).1);
+        }
+        Ok(watch)
     }
     async fn expired_entries(
         &self,
@@ -372,6 +433,7 @@ impl Store for FaultStore {
         if let Some(hook) = hook {
             hook(batch.clone()).await;
         }
+        self.tally("commit", 0);
         match self.count() {
             CallFault::None => self.inner.commit(batch).await,
             CallFault::Before => Err(injected()),

@@ -1,6 +1,7 @@
 //! A store in front of another one that fails on purpose: at one call, from one call on as if the
 //! process had died there, or at random from a seed; before a commit took effect or after it. It
-//! also counts the texts that are read and lets a test act right before each commit.
+//! also counts the texts that are read and calls of some kinds, and lets a test act right before each
+//! commit.
 
 mod delegate;
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod tests;
 use crate::SeededRandom;
 use remem_core::Batch;
 use remem_store::{Store, StoreError};
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +22,20 @@ pub struct FaultStore {
     inner: Arc<dyn Store>,
     faults: Mutex<Faults>,
     texts_read: AtomicU64,
+    counts: Mutex<BTreeMap<&'static str, CallCount>>,
+    /// How many of the next watches have ended when they are given out.
+    closed_watches: AtomicU64,
     ignore_leases: AtomicBool,
     before_commit: Mutex<Option<CommitHook>>,
+}
+
+/// Calls of one kind, and the entries that they returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallCount {
+    /// Number of calls.
+    pub calls: u64,
+    /// Number of entries that all of them together returned.
+    pub entries: u64,
 }
 
 struct Faults {
@@ -71,6 +85,8 @@ impl FaultStore {
             inner,
             faults: Mutex::new(faults),
             texts_read: AtomicU64::new(0),
+            counts: Mutex::default(),
+            closed_watches: AtomicU64::new(0),
             ignore_leases: AtomicBool::new(false),
             before_commit: Mutex::default(),
         }
@@ -127,6 +143,25 @@ impl FaultStore {
     /// function.
     pub fn take_texts_read(&self) -> u64 {
         self.texts_read.swap(0, Ordering::SeqCst)
+    }
+
+    /// The calls of a method of the store since the last call of this function. Only some methods
+    /// are counted: those that call `tally`.
+    pub fn take_calls(&self, method: &str) -> CallCount {
+        unpoisoned(&self.counts).remove(method).unwrap_or_default()
+    }
+
+    /// Counts a call of a method and the entries that it returned.
+    fn tally(&self, method: &'static str, entries: usize) {
+        let mut counts = unpoisoned(&self.counts);
+        let count = counts.entry(method).or_default();
+        count.calls += 1;
+        count.entries += entries as u64;
+    }
+
+    /// Lets this many of the next watches be those of files that were closed meanwhile.
+    pub fn close_watches(&self, watches: u64) {
+        self.closed_watches.store(watches, Ordering::SeqCst);
     }
 
     /// Grants every lease from now on, and lets no commit be fenced off: for tests of what must be

@@ -5,6 +5,7 @@ use remem_core::commitment::{CommitmentState, EndedBy};
 use remem_core::{Draft, Timestamp};
 use remem_engine::EngineError;
 use remem_engine::commitments::{CommitmentChange, NewCommitmentRules};
+use remem_engine::registry::{self, PassKind};
 use remem_testkit::{NOON, TestEnv};
 use serde_json::json;
 
@@ -204,4 +205,38 @@ async fn a_promise_already_past_when_written_creates_no_commitment() {
     .await;
     pass(&node, "infer").await;
     assert!(all(&node).await.is_empty());
+}
+
+/// A page of the log is read with one call, and each entry is read once, even if a fact in it has
+/// to wait for the promise before it.
+#[tokio::test]
+async fn a_page_of_entries_is_read_once_and_with_one_call() {
+    let env = TestEnv::sqlite();
+    let node = env.host().await;
+    pass(&node, "infer").await;
+    let mut drafts: Vec<Draft> = (0..100).map(|n| text(&format!("Note {n}."))).collect();
+    for what in ["report", "contract", "invoice", "letter", "form"] {
+        drafts.push(text(&format!("Remind me when the {what} is filed.")));
+        drafts.push(text(&format!("The {what} has been filed.")));
+    }
+    let all = drafts.len() as u64;
+    node.engine
+        .put(&node.caller, "m", drafts, None)
+        .await
+        .unwrap();
+    let PassKind::Tenant { has_work, .. } = registry::find("infer").unwrap().kind else {
+        panic!("it works on tenants");
+    };
+    for method in ["get", "named_entries"] {
+        env.faults.take_calls(method);
+    }
+    assert!(has_work(&node.engine, node.tenant()).await.unwrap());
+    assert_eq!(env.faults.take_calls("named_entries").calls, 0);
+    let report = pass(&node, "infer").await;
+    assert_eq!((report.examined, report.changed), (all, 5));
+    let named = env.faults.take_calls("named_entries");
+    assert_eq!((named.calls, named.entries), (1, all));
+    assert_eq!(env.faults.take_calls("get").calls, 0);
+    assert_eq!(fires(&node).await, 5);
+    assert!(!has_work(&node.engine, node.tenant()).await.unwrap());
 }
