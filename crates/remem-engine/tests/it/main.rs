@@ -13,6 +13,7 @@ mod compact;
 mod consolidate;
 mod distill;
 mod forget;
+mod forget_jobs;
 mod idempotency;
 mod jobs;
 mod key_trust;
