@@ -234,10 +234,10 @@ impl Engine {
                 )
                 .await?;
             found.extend(page.iter().filter_map(DistillationRecord::from_record));
-            match page.into_iter().next_back() {
-                Some(last) => after = Some(last.key),
-                None => return Ok(found),
+            if page.len() < PAGE_SIZE as usize {
+                return Ok(found);
             }
+            after = page.into_iter().next_back().map(|last| last.key);
         }
     }
 
