@@ -149,6 +149,13 @@ limits! {
     distill_tokens_max: u64 = 100_000,
     /// How long archives are kept, in milliseconds.
     archive_retention_ms: i64 = 365 * 24 * 3_600_000,
+    /// Entries of a subject that are erased in one transaction, and as many of those made from them.
+    erasure_entries_max: usize = 500,
+    /// Entries and archives that one record of an erasure report names, and that the dry run of a
+    /// forget lists; a longer report names them on pages.
+    erasure_named_max: usize = 10_000,
+    /// How long a forget keeps its caller waiting before a job goes on with it, in milliseconds.
+    forget_wait_ms_max: u64 = 5_000,
     /// How far ahead a commitment or an automation may lie, in milliseconds.
     horizon_ms_max: i64 = 366 * 24 * 3_600_000,
     /// How long a commitment waits to be confirmed, in milliseconds.

@@ -78,6 +78,11 @@ fn distillation_key(memory_ref: &str, source_digest: &str, budget: u64) -> Strin
 }
 
 impl DistillationRecord {
+    /// The key of its record.
+    pub(crate) fn key(&self) -> String {
+        distillation_key(&self.memory_ref, &self.source_digest, self.budget)
+    }
+
     /// Whether the index lists it: the index lists only shared memories, since everyone can read
     /// it.
     pub(crate) fn is_indexed(&self) -> bool {
@@ -154,14 +159,9 @@ pub(crate) fn add_archive(
         Precondition::None,
         admission.redact_record(body),
     );
-    let key = distillation_key(
-        &distilled.memory_ref,
-        &distilled.source_digest,
-        distilled.budget,
-    );
     batch.set_record(
         RecordKind::Distillation,
-        key,
+        distilled.key(),
         precondition,
         admission.redact_record(distilled.to_map()),
     )
@@ -192,14 +192,9 @@ pub(crate) fn add_erasure(
         erased: true,
         ..distilled.clone()
     };
-    let key = distillation_key(
-        &distilled.memory_ref,
-        &distilled.source_digest,
-        distilled.budget,
-    );
     batch.set_record(
         RecordKind::Distillation,
-        key,
+        distilled.key(),
         Precondition::None,
         admission.redact_record(remaining.to_map()),
     )
@@ -215,11 +210,15 @@ pub enum ArchiveContent {
 }
 
 impl Engine {
-    /// Reads every distillation of a tenant.
+    /// Reads the distillations of one memory, or of a whole tenant.
     pub(crate) async fn distillations(
         &self,
         tenant: &TenantId,
+        memory_ref: Option<&MemoryRef>,
     ) -> Result<Vec<DistillationRecord>, EngineError> {
+        let prefix = memory_ref.map_or_else(String::new, |memory_ref| {
+            format!("{}/", memory_key(memory_ref.as_str()))
+        });
         let mut found: Vec<DistillationRecord> = Vec::new();
         let mut after: Option<String> = None;
         loop {
@@ -229,7 +228,7 @@ impl Engine {
                 .records(
                     tenant,
                     RecordKind::Distillation,
-                    "",
+                    &prefix,
                     after.as_deref(),
                     PAGE_SIZE,
                 )
@@ -249,11 +248,7 @@ impl Engine {
         tenant: &TenantId,
         distillation: &DistillationRecord,
     ) -> Result<Precondition, EngineError> {
-        let key = distillation_key(
-            &distillation.memory_ref,
-            &distillation.source_digest,
-            distillation.budget,
-        );
+        let key = distillation.key();
         let record = self
             .parts
             .store
@@ -300,9 +295,9 @@ impl Engine {
         ) else {
             return Ok(Vec::new());
         };
-        let all = self.distillations(caller.tenant()).await?;
+        let tenant = caller.tenant();
         let policy = self.policy_of(caller);
-        let rules = self.redaction_rules(caller.tenant()).await?;
+        let rules = self.redaction_rules(tenant).await?;
         let redact = |topic: &String| {
             rules
                 .redactor()
@@ -314,11 +309,8 @@ impl Engine {
             topics: distillation.topics.iter().map(redact).collect(),
             ..distillation
         };
-        let mut found: Vec<DistillationRecord> = all
-            .into_iter()
-            .filter(|distillation| distillation.memory_ref == memory_ref.as_str())
-            .map(redacted)
-            .collect();
+        let own = self.distillations(tenant, Some(&memory_ref)).await?;
+        let mut found: Vec<DistillationRecord> = own.into_iter().map(redacted).collect();
         found.sort_by(|a, b| (a.at, &a.sha256).cmp(&(b.at, &b.sha256)));
         Ok(found)
     }
@@ -403,7 +395,7 @@ impl Engine {
         ) else {
             return Err(EngineError::NotFound("model call"));
         };
-        let all = self.distillations(tenant).await?;
+        let all = self.distillations(tenant, None).await?;
         let is_output = |distillation: &&DistillationRecord| {
             distillation.memory_ref == memory_ref
                 && distillation.entry_id == output

@@ -11,10 +11,10 @@ pub type FailingPasses = Vec<(&'static str, EngineError)>;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::options::{OptionKind, OptionSpec};
+use crate::jobs::options::{COMPACT_OPTIONS, DISTILL_OPTIONS, OptionSpec};
 use crate::jobs::work::HeldLease;
-use crate::jobs::{JobContext, WorkFuture, execute};
-use crate::passes;
+use crate::jobs::{JobContext, JobProgress, WorkFuture, execute};
+use crate::{forget, passes};
 use remem_core::{Fence, TenantId};
 use remem_store::{DueWork, StoreError};
 use std::pin::Pin;
@@ -42,11 +42,11 @@ pub struct Pass {
     /// Number of tenants served concurrently: more than one where an activation waits for another
     /// service.
     pub concurrent_tenants: usize,
-    /// Whether it works on a tenant or on one memory, and its functions.
+    /// Whether it works on a tenant, on one memory or on a subject, and its functions.
     pub kind: PassKind,
 }
 
-/// The two kinds of passes, with the functions that do their work.
+/// The kinds of passes, with the functions that do their work.
 #[derive(Clone, Copy)]
 pub enum PassKind {
     /// Maintenance of a whole tenant, started by the host itself.
@@ -64,6 +64,11 @@ pub enum PassKind {
         /// The options that a job may set.
         options: &'static [OptionSpec],
     },
+    /// Work on one subject in all memories of a tenant, by a job that only a forget starts.
+    Subject {
+        /// Does the job's work.
+        work: for<'a> fn(&'a Engine, &'a JobProgress<'a>) -> WorkFuture<'a>,
+    },
 }
 
 impl PassKind {
@@ -73,14 +78,21 @@ impl PassKind {
         match self {
             PassKind::Tenant { .. } => "host",
             PassKind::Memory { .. } => "memory",
+            PassKind::Subject { .. } => "subject",
         }
+    }
+
+    /// Whether its work is done by jobs.
+    #[must_use]
+    pub fn does_jobs(self) -> bool {
+        !matches!(self, PassKind::Tenant { .. })
     }
 
     /// The options that a job of this pass may set.
     #[must_use]
     pub fn options(self) -> &'static [OptionSpec] {
         match self {
-            PassKind::Tenant { .. } => &[],
+            PassKind::Tenant { .. } | PassKind::Subject { .. } => &[],
             PassKind::Memory { options, .. } => options,
         }
     }
@@ -116,7 +128,7 @@ pub struct PassReport {
 }
 
 /// The table of all passes.
-pub static PASSES: [Pass; 15] = [
+pub static PASSES: [Pass; 16] = [
     Pass {
         name: "purge",
         doc: "removes expired entries and makes erased text physically gone",
@@ -315,6 +327,13 @@ pub static PASSES: [Pass; 15] = [
         |engine, job| Box::pin(passes::distill::work(engine, job)),
         &DISTILL_OPTIONS,
     ),
+    job_pass_row(
+        forget::PASS,
+        "erases a subject with everything that was made from its entries, for a forget",
+        PassKind::Subject {
+            work: |engine, job| Box::pin(forget::work(engine, job)),
+        },
+    ),
 ];
 
 /// The row of a pass that works on one memory for a job.
@@ -324,6 +343,11 @@ const fn memory_pass_row(
     work: for<'a> fn(&'a Engine, &'a JobContext<'a>) -> WorkFuture<'a>,
     options: &'static [OptionSpec],
 ) -> Pass {
+    job_pass_row(name, doc, PassKind::Memory { work, options })
+}
+
+/// The row of a pass that does jobs.
+const fn job_pass_row(name: &'static str, doc: &'static str, kind: PassKind) -> Pass {
     // All tenants are visited once a minute, for jobs of another node; for jobs of this process the
     // runner is woken.
     Pass {
@@ -334,46 +358,9 @@ const fn memory_pass_row(
         due_work: None,
         lease_ms: LEASE_MS,
         concurrent_tenants: 2,
-        kind: PassKind::Memory { work, options },
+        kind,
     }
 }
-
-static COMPACT_OPTIONS: [OptionSpec; 1] = [OptionSpec {
-    name: "include",
-    kind: OptionKind::Word(&["short-lived", "all"]),
-    doc: "which entries: those of threads and sessions (short-lived, the default) or all; never those that will expire",
-    rule: "must be short-lived or all",
-}];
-
-static DISTILL_OPTIONS: [OptionSpec; 4] = [
-    OptionSpec {
-        name: "tokenBudget",
-        kind: OptionKind::Integer {
-            min: 1,
-            max: 10_000_000,
-        },
-        doc: "tokens that may be read and written",
-        rule: "must be an integer from 1 to 10000000",
-    },
-    OptionSpec {
-        name: "markdown",
-        kind: OptionKind::Flag,
-        doc: "also write the index as Markdown",
-        rule: "must be true or false",
-    },
-    OptionSpec {
-        name: "sources",
-        kind: OptionKind::Word(&["all", "new"]),
-        doc: "which entries: all (the default) or those that are newer than the last distillation",
-        rule: "must be all or new",
-    },
-    OptionSpec {
-        name: "recursive",
-        kind: OptionKind::Flag,
-        doc: "also read what earlier distillations made",
-        rule: "must be true or false",
-    },
-];
 
 /// Finds a pass by its name.
 #[must_use]
@@ -463,7 +450,9 @@ impl Engine {
     ) -> Result<Option<PassReport>, EngineError> {
         let needed = match pass.kind {
             PassKind::Tenant { has_work, .. } => has_work(self, tenant).await?,
-            PassKind::Memory { .. } => execute::has_work(self, pass, tenant).await?,
+            PassKind::Memory { .. } | PassKind::Subject { .. } => {
+                execute::has_work(self, pass, tenant).await?
+            }
         };
         if !needed {
             return Ok(None);
@@ -503,7 +492,11 @@ impl Engine {
             .store
             .acquire_lease(tenant, pass.name, &holder, self.now(), pass.lease_ms)
             .await?;
-        Ok(fence.map(|fence| HeldLease { fence, holder }))
+        Ok(fence.map(|fence| HeldLease {
+            fence,
+            holder,
+            until: None,
+        }))
     }
 
     /// Gives a lease back. Tried a few times, since a lease that is not given back blocks the pass

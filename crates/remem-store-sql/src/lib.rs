@@ -14,6 +14,7 @@ mod spelling;
 pub mod sqlite;
 mod stored;
 mod terms;
+mod trace;
 
 pub use postgres::{PostgresDirectory, PostgresStore};
 pub use sqlite::{Location, SqliteDirectory, SqliteStore};

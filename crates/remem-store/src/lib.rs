@@ -15,7 +15,9 @@ pub mod workshop;
 
 pub use damage::{DamageReport, DamagedTable, NAMED_MAX};
 pub use directory::{Directory, KeyHash, KeyRecord, TenantRecord};
-pub use lineage::{Lineage, RelatedEntry, StoredSignature, SubjectTrace, TracedEntry};
+pub use lineage::{
+    Lineage, RelatedEntry, StoredSignature, SubjectTrace, TracePosition, TracedEntry,
+};
 pub use read::{
     CandidateSet, Filter, ListPosition, MemoryStats, MemorySummary, Neighbours, Page, Probe,
     ReadAt, RecordLookup, SearchCandidate, VectorCounts,

@@ -45,16 +45,28 @@ pub struct RelatedEntry {
     pub state: EntryState,
 }
 
-/// All entries that carry a subject.
+/// One page of the entries that carry a subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubjectTrace {
-    /// The entries about the subject and everything made from them, sources first within each
-    /// memory.
+    /// Entries that were made, directly or not, from the next entries that the subject was given
+    /// to; then those entries themselves, unless the page is full: then more that was made from
+    /// them follows.
     pub entries: Vec<TracedEntry>,
     /// Entries to restore: they were merged into an entry of the list above, do not carry the
     /// subject themselves, and still have their text. The last id is that of the entry which
     /// replaces them.
     pub merged_survivors: Vec<(MemoryRef, EntryId, EntryId)>,
+    /// The position of the next page; `None` if this is the last one.
+    pub next: Option<TracePosition>,
+}
+
+/// A position among the entries that carry a subject, in the store's own order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TracePosition {
+    /// The last entry that the subject was given to and that is done with everything made from it.
+    pub given: Option<RowCursor>,
+    /// The last entry that was returned of those made from the entries after `given`.
+    pub derived: Option<RowCursor>,
 }
 
 /// An entry that carries a subject.

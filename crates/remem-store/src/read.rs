@@ -121,6 +121,8 @@ pub enum RecordLookup {
     },
     /// Records that were made from this entry, in the order of their names.
     Source(MemoryRef, EntryId),
+    /// Records that were made from any of these entries, in the order of their names.
+    Sources(Vec<(MemoryRef, EntryId)>),
 }
 
 /// The search terms of a query: words, a vector, or both. An entry that matches either is a

@@ -1,7 +1,7 @@
 //! The `Store` trait: the storage of all tenants' memories.
 
 use crate::damage::DamageReport;
-use crate::lineage::{Lineage, StoredSignature, SubjectTrace};
+use crate::lineage::{Lineage, StoredSignature, SubjectTrace, TracePosition};
 use crate::read::{
     CandidateSet, Filter, MemoryStats, MemorySummary, Neighbours, Page, Probe, ReadAt,
     RecordLookup, VectorCounts,
@@ -312,12 +312,14 @@ pub trait Store: Send + Sync {
     /// not even one without text.
     async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError>;
 
-    /// Returns all entries that carry a subject: the entries about it, everything made from them,
-    /// and so on.
+    /// Returns a page of the entries that carry a subject: up to `limit` of the entries that it was
+    /// given to, and up to `limit` of everything made from those, and so on.
     async fn trace_subject(
         &self,
         tenant: &TenantId,
         subject: &Subject,
+        after: TracePosition,
+        limit: u32,
     ) -> Result<SubjectTrace, StoreError>;
 
     /// Returns the tenants that may have work of this kind. May return too many, but must include

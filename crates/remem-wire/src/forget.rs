@@ -1,5 +1,6 @@
 //! Wire types of erasure reports, of the lineage of entries and of archives.
 
+use crate::pass::JobDoc;
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -28,11 +29,24 @@ impl std::fmt::Debug for ForgetRequest {
 pub struct ForgetAnswer {
     /// True if entries were erased or, in a dry run, would be.
     pub changed: bool,
+    /// True if a dry run stopped at its limit: more would be erased than it lists. Absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
     /// Erasure report: `{id, tenant, at, subject, counts, erased, revived, archives, backups,
-    /// kept}`, with `signature` if it was stored.
+    /// kept}`, with `pages` if it names too much for one answer, and with `signature` if it was
+    /// stored.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     pub report: Map<String, Value>,
+}
+
+/// Answer to a forget: the report, or the job that goes on with it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ForgetAnswered {
+    /// Answer of a forget that has ended.
+    Done(ForgetAnswer),
+    /// Job that goes on; its `detail.reportId` names the report once it is done.
+    Started(Box<JobDoc>),
 }
 
 /// Query parameters of the list of erasure reports.

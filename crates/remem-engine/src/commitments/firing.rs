@@ -13,7 +13,7 @@ use remem_core::event::CommitmentFired;
 use remem_core::sabotage;
 use remem_core::{
     Batch, Commitment, EntryId, EventBody, Fence, MemoryRef, Policy, Precondition, PrincipalId,
-    RecordKind, RecordLinks, RunId, RunStatus, Scope, TenantId, Timestamp,
+    Record, RecordKind, RecordLinks, RunId, RunStatus, Scope, TenantId, Timestamp,
 };
 use remem_store::{CommitResult, ReadAt, RecordLookup, StoreError};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use std::collections::HashMap;
 /// Principal of runs that the host starts by itself.
 pub(crate) const HOST: &str = "remembrancer";
 
-/// Firing records examined at once to find runs that have ended.
+/// Firing records examined at a time to find runs that have ended.
 const EXAMINED_MAX: usize = 64;
 
 /// The outcome of an attempt to fire.
@@ -325,7 +325,7 @@ impl Engine {
     }
 
     /// How many runs may be started for this memory. Some of the recorded runs may have ended: they
-    /// are checked when there seem to be too many.
+    /// are checked when there seem to be too many, until some are found that have.
     async fn count_free_runs(
         &self,
         tenant: &TenantId,
@@ -349,9 +349,24 @@ impl Engine {
         if open.len() < limit {
             return Ok(limit - open.len());
         }
+        for page in open.chunks(EXAMINED_MAX) {
+            let ended = self.release_ended_runs(tenant, page).await?;
+            if sabotage!("runs-that-go-on-hide-ended-ones", ended > 0, true) {
+                return Ok(ended);
+            }
+        }
+        Ok(0)
+    }
+
+    /// Marks those of these firing records whose runs have ended; returns how many.
+    async fn release_ended_runs(
+        &self,
+        tenant: &TenantId,
+        notes: &[Record],
+    ) -> Result<usize, EngineError> {
         let mut batch = Batch::new(tenant.clone(), self.now_for(tenant).await?);
         let mut ended = 0;
-        for note in open.into_iter().take(EXAMINED_MAX) {
+        for note in notes.iter().cloned() {
             let run = note
                 .body
                 .get("runId")

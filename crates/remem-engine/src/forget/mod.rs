@@ -3,40 +3,43 @@
 //!
 //! Runs that have ended keep the reads that they recorded (a replay shows what was read then); all
 //! other data is erased at once, also for runs in progress.
+//!
+//! A forget is a job of the pass [`PASS`]. This file has the operations of callers: start one and
+//! wait for it, try one without a change, read the reports. `erase` does the job's work, `progress`
+//! adds up what it erased, `report` signs it.
 
+mod erase;
+mod progress;
 mod report;
 
-use remem_core::sabotage;
+pub use erase::work;
 pub use report::{
-    ErasedEntry, ErasureReport, PrivateCounts, SignedReport, embedded_public_key, verify_report,
+    ErasedEntry, ErasureReport, PrivateCounts, ReportPage, SignedReport, embedded_public_key,
+    verify_report,
 };
 
-use crate::archive::{self, DistillationRecord};
 use crate::caller::Caller;
-use crate::commitments::CommitmentInfo;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::manage::find_memory_pass;
-use crate::webhook::send::hex;
+use crate::jobs::work::{HeldLease, WorkError, first_record_version};
+use crate::jobs::{ErasureTarget, JobInfo, JobState, Trigger, execute, new_job_id};
+use crate::registry::{self, CLAIM_RETRY_DELAY};
+use progress::{ErasureProgress, find_unreported};
 use remem_core::admission::SUBJECTS_MAX;
-use remem_core::event::SubjectForgotten;
-use remem_core::{
-    Batch, EventBody, MemoryRef, Permission, Precondition, RecordKind, Rejection, Subject, TenantId,
-};
-use remem_store::{RecordLookup, StoreError, SubjectTrace, TracedEntry};
-use serde_json::{Map, Value, json};
+use remem_core::sabotage;
+use remem_core::{Batch, Permission, Precondition, RecordKind, Rejection, Subject, TenantId};
+use remem_store::{StoreError, TracePosition};
+use serde_json::{Map, Value};
 use std::collections::HashSet;
+use std::time::Duration;
+use tokio::time::Instant;
 
-/// Entries erased in one transaction, besides those that are revived with them.
-const BATCH_SIZE: usize = 500;
-/// How often the subject is traced again, to find what was written while it was being erased.
-const ROUNDS_MAX: usize = 8;
+/// The name in `PASSES`.
+pub(crate) const PASS: &str = "forget";
+/// How long a caller without a deadline of its own waits for the end of a forget.
+const WAIT_MAX: Duration = Duration::from_secs(600);
 /// Reports in one page of a list, at most.
 const REPORTS_MAX: u32 = 1_000;
-/// Transactions of interrupted calls that one report covers, at most.
-const PARTS_MAX: u32 = 100_000;
-/// Commitments of one entry, at most: it has only so many sentences.
-const COMMITMENTS_MAX: u32 = 10_000;
 
 /// The result of forgetting a subject, or of its dry run.
 #[derive(Clone, Debug)]
@@ -45,31 +48,17 @@ pub struct ForgetResult {
     pub report: SignedReport,
     /// Whether anything had to be erased.
     pub changed: bool,
+    /// Whether a dry run stopped at its limit, so that more would be erased.
+    pub more: bool,
 }
 
-/// The entries and archives that a call has erased so far.
-#[derive(Clone, Default)]
-struct ErasureProgress {
-    /// The id of the report.
-    report_id: String,
-    erased: Vec<ErasedEntry>,
-    revived: Vec<(String, String)>,
-    archives: Vec<String>,
-    /// The counts for memories of single users, whose entries are not named.
-    private: PrivateCounts,
-    /// The memories that this call erased something from.
-    memories: HashSet<MemoryRef>,
-    /// Number of open commitments that ended with the entries.
-    commitments: u64,
-    /// Keys of records of transactions that no report covers yet.
-    parts: Vec<String>,
-    /// The signed report as it was stored.
-    signed: Option<SignedReport>,
-}
-
-/// Key prefix of the records of a subject's unfinished erasure.
-fn parts_prefix(subject: &Subject) -> String {
-    format!("forget/{}/", hex(subject.bytes()))
+/// What a caller who waited for a forget gets.
+#[derive(Clone, Debug)]
+pub enum ForgetOutcome {
+    /// It has ended.
+    Done(Box<ForgetResult>),
+    /// The job that goes on with it.
+    UnderWay(Box<JobInfo>),
 }
 
 impl Engine {
@@ -101,420 +90,218 @@ impl Engine {
             .collect()
     }
 
-    /// Erases a subject from all memories of the caller's tenant. Repeating the call changes
-    /// nothing more.
+    /// Erases a subject from all memories of the caller's tenant and waits for the end, or says
+    /// what would be erased. Repeating the call changes nothing more.
     pub async fn forget(
         &self,
         caller: &Caller,
         name: &str,
         dry_run: bool,
     ) -> Result<ForgetResult, EngineError> {
+        if dry_run {
+            return self.plan_forget(caller, name).await;
+        }
+        match self.forget_within(caller, name, WAIT_MAX).await? {
+            ForgetOutcome::Done(result) => Ok(*result),
+            ForgetOutcome::UnderWay(_) => Err(StoreError::Busy.into()),
+        }
+    }
+
+    /// Erases a subject from all memories of the caller's tenant: in this call if that takes no
+    /// longer than `wait`; otherwise the rest is done by a job, here or on another node. A call for
+    /// a subject that is being erased finds the job that does it.
+    pub async fn forget_within(
+        &self,
+        caller: &Caller,
+        name: &str,
+        wait: Duration,
+    ) -> Result<ForgetOutcome, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
-        let subject = self.subject_digest(caller.tenant(), name)?;
-        let mut done = ErasureProgress {
-            report_id: format!("era_{}", self.parts.ids.unique_name()),
-            ..ErasureProgress::default()
+        let subject = self.subject_digest(tenant, name)?;
+        let until = Instant::now() + wait;
+        let Some(mut job) = self.find_or_start_forget(caller, &subject).await? else {
+            return self.nothing_erased(tenant, &subject).await;
         };
-        if dry_run {
-            let trace = self.parts.store.trace_subject(tenant, &subject).await?;
-            let affected = self.affected_distillations(tenant, &trace).await?.1;
-            done.add_entries(self, &trace.entries, &trace, &affected);
-            done.commitments = self.count_open_commitments(tenant, &trace.entries).await?;
-        } else {
-            self.erase_subject(caller, &subject, &mut done).await?;
+        loop {
+            self.advance_forget(tenant, &job, until).await?;
+            job = self
+                .find_job(tenant, &job.id)
+                .await?
+                .ok_or(EngineError::NotFound("job"))?;
+            if job.state.has_ended() {
+                return self.outcome_of(tenant, &subject, job).await;
+            }
+            if Instant::now() >= until {
+                self.notify_work(PASS, tenant);
+                return Ok(ForgetOutcome::UnderWay(Box::new(job)));
+            }
+            tokio::time::sleep(CLAIM_RETRY_DELAY).await;
         }
-        let report = self.build_report(tenant, &subject, &done).await?;
-        let changed = done.has_changed();
-        if dry_run || !changed {
-            return Ok(ForgetResult {
-                report: report.unsigned(),
-                changed,
-            });
-        }
-        self.redistil_memories(caller, &done).await;
-        metrics::counter!("remem_entries_forgotten_total")
-            .increment(done.erased.len() as u64 + done.private.erased);
-        let report = done.signed.unwrap_or_else(|| report.unsigned());
-        Ok(ForgetResult { report, changed })
     }
 
-    /// Traces and erases until nothing is left. A concurrent writer of archives or the index only
-    /// causes another round.
-    async fn erase_subject(
+    /// Does a job's work until it ends or the time is over, unless another process is doing it.
+    async fn advance_forget(
+        &self,
+        tenant: &TenantId,
+        job: &JobInfo,
+        until: Instant,
+    ) -> Result<(), EngineError> {
+        let pass = registry::find(PASS).ok_or(EngineError::NotFound("pass"))?;
+        let Some(lease) = self.claim_lease(pass, tenant).await? else {
+            return Ok(());
+        };
+        let lease = HeldLease {
+            until: Some(until),
+            ..lease
+        };
+        let result = execute::run_job(self, pass, tenant, &lease, job.clone()).await;
+        self.release_lease(tenant, &lease.fence).await;
+        match result {
+            // The job's record is not as it was: the caller reads it again.
+            Err(EngineError::Store(StoreError::Conflict)) => Ok(()),
+            Err(error) | Ok(Err(WorkError::Failed(error))) => Err(error),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// The job that erases a subject: one that is under way, or a new one. `None` if there is
+    /// nothing to erase.
+    async fn find_or_start_forget(
         &self,
         caller: &Caller,
         subject: &Subject,
-        done: &mut ErasureProgress,
-    ) -> Result<(), EngineError> {
-        sabotage!(
-            "interrupted-forgets-are-not-reported",
-            self.load_unreported_parts(caller.tenant(), subject, done)
-                .await?
-        );
-        for _ in 0..ROUNDS_MAX {
-            let trace = self
-                .parts
-                .store
-                .trace_subject(caller.tenant(), subject)
-                .await?;
-            let (distilled, affected) =
-                self.affected_distillations(caller.tenant(), &trace).await?;
-            if trace
-                .entries
-                .iter()
-                .all(|entry| entry.erased && !entry.direct)
-                && affected.is_empty()
-            {
-                if done.parts.is_empty() {
-                    return Ok(());
-                }
-                let batch = self.erasure_batch(caller).await?;
-                let batch = self.store_report(caller, subject, done, batch).await?;
-                self.parts.store.commit(batch).await?;
-                return Ok(());
-            }
-            match self
-                .erase_archives(caller, subject, &distilled, &affected, done)
-                .await
-            {
-                Err(EngineError::Store(StoreError::Conflict))
-                    if sabotage!("a-forget-gives-way-to-other-writers", true, false) =>
-                {
-                    continue;
-                }
-                other => other?,
-            }
-            self.erase_entries(caller, subject, &trace, done).await?;
+    ) -> Result<Option<JobInfo>, EngineError> {
+        let tenant = caller.tenant();
+        let active = self.active_jobs(tenant, PASS).await?;
+        let is_same = |job: &&JobInfo| {
+            !job.cancelling && job.erasure.as_ref().is_some_and(|e| &e.subject == subject)
+        };
+        if let Some(same) = active
+            .iter()
+            .find(|job| sabotage!("a-repeated-forget-is-another-job", is_same(job), false))
+        {
+            return Ok(Some(same.clone()));
         }
-        Err(StoreError::Busy.into())
+        let unreported = find_unreported(self, tenant, subject).await?;
+        let store = &self.parts.store;
+        if unreported.is_empty()
+            && store
+                .trace_subject(tenant, subject, TracePosition::default(), 1)
+                .await?
+                .entries
+                .is_empty()
+        {
+            return Ok(None);
+        }
+        self.check_active_jobs(&active)?;
+        let now = self.now_for(tenant).await?;
+        let id = new_job_id(now, &self.parts.ids.unique_name());
+        let mut job = JobInfo::new(PASS, Trigger::OnDemand, now, id);
+        job.erasure = Some(ErasureTarget {
+            subject: *subject,
+            // The report of an interrupted erasure is continued.
+            report_id: unreported
+                .report_id
+                .unwrap_or_else(|| format!("era_{}", self.parts.ids.unique_name())),
+            principal: caller.principal().clone(),
+        });
+        let batch = Batch::new(tenant.clone(), now).with_principal(caller.principal().clone());
+        let batch = batch.set_record(RecordKind::Job, job.key(), Precondition::Absent, job.body());
+        let committed = store.commit(batch).await?;
+        job.version = first_record_version(&committed.outcomes).unwrap_or(1);
+        self.notify_work(PASS, tenant);
+        Ok(Some(job))
     }
 
-    /// An empty batch for erasing, with the rights of the host.
-    async fn erasure_batch(&self, caller: &Caller) -> Result<Batch, EngineError> {
-        let now = self.now_for(caller.tenant()).await?;
-        // A subject is erased wherever it is, also in memories that the caller may not read.
-        Ok(sabotage!(
-            "forgetting-stops-before-users-own",
-            Batch::new(caller.tenant().clone(), now)
-                .with_principal(caller.principal().clone())
-                .as_host(),
-            Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone())
-        ))
-    }
-
-    /// Loads what interrupted calls have erased already, so that this call's report covers it.
-    async fn load_unreported_parts(
+    /// The answer of a job that has ended.
+    async fn outcome_of(
         &self,
         tenant: &TenantId,
         subject: &Subject,
-        done: &mut ErasureProgress,
-    ) -> Result<(), EngineError> {
-        let found = self
+        job: JobInfo,
+    ) -> Result<ForgetOutcome, EngineError> {
+        match job.state {
+            JobState::Done => {}
+            // The next call goes on with it.
+            JobState::Failed => return Err(StoreError::Busy.into()),
+            state => return Err(EngineError::JobEnded { state }),
+        }
+        let Some(id) = job.detail.get("reportId").and_then(Value::as_str) else {
+            return self.nothing_erased(tenant, subject).await;
+        };
+        let record = self
             .parts
             .store
-            .records(
-                tenant,
-                RecordKind::Progress,
-                &parts_prefix(subject),
-                None,
-                PARTS_MAX,
-            )
+            .record(tenant, RecordKind::Erasure, id)
             .await?;
-        for record in found {
-            done.add_report(ErasureReport::from_map(&record.body).unwrap_or_default());
-            done.parts.push(record.key);
-        }
-        Ok(())
+        let report = record
+            .and_then(|record| SignedReport::from_map(&record.body))
+            .ok_or(EngineError::NotFound("erasure report"))?;
+        Ok(ForgetOutcome::Done(Box::new(ForgetResult {
+            report,
+            changed: true,
+            more: false,
+        })))
     }
 
-    /// Adds a record of what a transaction erases to its batch, for the report of the last one.
-    async fn store_part(
-        &self,
-        caller: &Caller,
-        subject: &Subject,
-        part: ErasureProgress,
-        done: &mut ErasureProgress,
-        batch: Batch,
-    ) -> Result<Batch, EngineError> {
-        let policy = self.policy_of(caller);
-        let rules = self.redaction_rules(caller.tenant()).await?;
-        let report = self.build_report(caller.tenant(), subject, &part).await?;
-        let body = rules
-            .admission(&policy, self.now())
-            .redact_record(report.to_map());
-        let key = format!(
-            "{}{}-{:06}",
-            parts_prefix(subject),
-            done.report_id,
-            done.parts.len()
-        );
-        done.add_report(report);
-        done.parts.push(key.clone());
-        Ok(batch.set_record(RecordKind::Progress, key, Precondition::None, body))
-    }
-
-    /// All distillations, and those among them whose digest is to be erased.
-    async fn affected_distillations(
+    /// The answer where there was nothing to erase: a report that is neither signed nor stored.
+    async fn nothing_erased(
         &self,
         tenant: &TenantId,
-        trace: &SubjectTrace,
-    ) -> Result<(Vec<DistillationRecord>, Vec<DistillationRecord>), EngineError> {
-        let names: HashSet<(&str, &str)> = trace
-            .entries
-            .iter()
-            .map(|e| (e.memory_ref.as_str(), e.id.as_str()))
-            .collect();
-        let all = self.distillations(tenant).await?;
-        let is_affected = |distillation: &DistillationRecord| {
-            !distillation.erased
-                && names.contains(&(
-                    distillation.memory_ref.as_str(),
-                    distillation.entry_id.as_str(),
-                ))
-        };
-        let affected = all
-            .iter()
-            .filter(|distillation| is_affected(distillation))
-            .cloned()
-            .collect();
-        Ok((all, affected))
-    }
-
-    /// Erases archives and their topics in the index. They go first: nothing of them is needed to
-    /// find the rest again.
-    async fn erase_archives(
-        &self,
-        caller: &Caller,
         subject: &Subject,
-        all: &[DistillationRecord],
-        affected: &[DistillationRecord],
-        done: &mut ErasureProgress,
-    ) -> Result<(), EngineError> {
-        if affected.is_empty() {
-            return Ok(());
-        }
-        let tenant = caller.tenant();
-        let now = self.now_for(caller.tenant()).await?;
-        let policy = self.policy_of(caller);
-        let rules = self.redaction_rules(tenant).await?;
-        let admission = rules.admission(&policy, now);
-        let batch = self.erasure_batch(caller).await?;
-        let batch = affected.iter().fold(batch, |batch, distillation| {
-            sabotage!(
-                "a-forgotten-digest-keeps-its-archive",
-                archive::add_erasure(batch, &admission, distillation),
-                batch
-            )
-        });
-        let rest: Vec<DistillationRecord> = all
-            .iter()
-            .filter(|distillation| {
-                !sabotage!(
-                    "a-forget-takes-others-archives-from-the-index",
-                    affected.contains(distillation),
-                    affected
-                        .iter()
-                        .any(|erased| erased.sha256 == distillation.sha256)
-                )
-            })
-            .cloned()
-            .collect();
-        let batch = if affected.iter().any(DistillationRecord::is_indexed) {
-            self.write_index(
-                tenant,
-                batch,
-                &admission,
-                &rest,
-                archive::IndexUpdate::ReplaceHistory,
-            )
-            .await?
-        } else {
-            batch
-        };
-        let mut part = ErasureProgress::default();
-        part.add_archives(affected);
-        let mut updated = done.clone();
-        let batch = self
-            .store_part(caller, subject, part, &mut updated, batch)
+    ) -> Result<ForgetOutcome, EngineError> {
+        let id = format!("era_{}", self.parts.ids.unique_name());
+        let report = self
+            .fill_in_report(tenant, subject, &id, ErasureReport::default())
             .await?;
-        self.parts.store.commit(batch).await?;
-        *done = updated;
-        Ok(())
+        Ok(ForgetOutcome::Done(Box::new(ForgetResult {
+            report: report.unsigned(),
+            changed: false,
+            more: false,
+        })))
     }
 
-    /// Erases the traced entries. Those that were tagged with the subject directly go last, since
-    /// the others are found through them. The report and its event come with the very last commit.
-    /// So at any time either something is left to be found, or all of it is reported.
-    async fn erase_entries(
-        &self,
-        caller: &Caller,
-        subject: &Subject,
-        trace: &SubjectTrace,
-        done: &mut ErasureProgress,
-    ) -> Result<(), EngineError> {
-        let (derived, direct): (Vec<&TracedEntry>, Vec<&TracedEntry>) =
-            trace.entries.iter().partition(|entry| {
-                sabotage!(
-                    "an-interrupted-forget-loses-the-way",
-                    !entry.direct,
-                    entry.direct
-                )
-            });
-        let order: Vec<TracedEntry> = derived
-            .into_iter()
-            .filter(|e| !e.erased)
-            .chain(direct)
-            .cloned()
-            .collect();
-        let pages = order.chunks(BATCH_SIZE);
-        let last = pages.len();
-        for (number, page) in pages.enumerate() {
-            let mut batch = self.erasure_batch(caller).await?;
-            for entry in page {
-                batch = batch.forget(entry.memory_ref.clone(), entry.id.clone());
-            }
-            for (memory_ref, id, by) in &trace.merged_survivors {
-                if page
-                    .iter()
-                    .any(|entry| &entry.memory_ref == memory_ref && &entry.id == by)
-                {
-                    sabotage!(
-                        "the-innocent-go-with-the-forgotten",
-                        batch = batch.revive(memory_ref.clone(), id.clone())
-                    );
-                }
-            }
-            done.memories.extend(
-                page.iter()
-                    .filter(|entry| !entry.erased)
-                    .map(|entry| entry.memory_ref.clone()),
-            );
-            let commitments = self.count_open_commitments(caller.tenant(), page).await?;
-            let mut part = ErasureProgress {
-                commitments,
-                ..ErasureProgress::default()
-            };
-            part.add_entries(self, page, trace, &[]);
-            if number + 1 < last {
-                batch = self.store_part(caller, subject, part, done, batch).await?;
-            } else {
-                done.add_report(self.build_report(caller.tenant(), subject, &part).await?);
-                batch = self.store_report(caller, subject, done, batch).await?;
-            }
-            self.parts.store.commit(batch).await?;
-        }
-        Ok(())
-    }
-
-    /// How many open commitments end with these entries; the store ends them in the same
-    /// transaction. One that is recognised at the same moment is not counted.
-    async fn count_open_commitments(
-        &self,
-        tenant: &TenantId,
-        page: &[TracedEntry],
-    ) -> Result<u64, EngineError> {
-        let mut open = 0;
-        for entry in page.iter().filter(|entry| !entry.erased) {
-            let tie = RecordLookup::Source(entry.memory_ref.clone(), entry.id.clone());
-            for record in self
-                .parts
-                .store
-                .records_by(tenant, RecordKind::Commitment, &tie, COMMITMENTS_MAX)
-                .await?
-            {
-                open += u64::from(
-                    CommitmentInfo::from_record(record)?
-                        .commitment
-                        .state
-                        .is_open(),
-                );
-            }
-        }
-        Ok(open)
-    }
-
-    /// Adds the signed report and its event to a batch. A later round replaces it with a longer
-    /// one. The report is signed after redaction, as it is stored: otherwise the stored copy would
-    /// not match its signature.
-    async fn store_report(
-        &self,
-        caller: &Caller,
-        subject: &Subject,
-        done: &mut ErasureProgress,
-        batch: Batch,
-    ) -> Result<Batch, EngineError> {
-        if !done.has_changed() {
-            return Ok(batch);
-        }
+    /// Says what forgetting a subject would erase; looks at about as many entries as one record of a
+    /// report names.
+    async fn plan_forget(&self, caller: &Caller, name: &str) -> Result<ForgetResult, EngineError> {
+        caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
-        let now = self.now_for(caller.tenant()).await?;
-        let policy = self.policy_of(caller);
-        let rules = self.redaction_rules(tenant).await?;
-        let admission = rules.admission(&policy, now);
-        let report = self.build_report(tenant, subject, done).await?;
-        let redacted = ErasureReport::from_map(admission.redact_record(report.to_map()).map())
-            .unwrap_or(report);
-        let signed = redacted.sign(&self.parts.host_key);
-        let body = admission.redact_record(signed.to_map());
-        let event = SubjectForgotten {
-            report_id: done.report_id.clone(),
-            subject: subject.short_hex(),
-            erased: done.erased.len() as u64 + done.private.erased,
-            revived: done.revived.len() as u64 + done.private.revived,
-            archives: done.archives.len() as u64 + done.private.archives,
-        };
-        let parts = std::mem::take(&mut done.parts).into_iter();
-        let batch = parts.fold(batch, |batch, key| {
-            batch.delete_record(RecordKind::Progress, key, Precondition::None)
-        });
-        let batch = batch.set_record(
-            RecordKind::Erasure,
-            done.report_id.clone(),
-            Precondition::None,
-            body,
-        );
-        done.signed = Some(signed);
-        Ok(batch.emit(EventBody::SubjectForgotten(event)))
-    }
-
-    /// Queues distillations for memories whose archives were erased: those archives also held facts
-    /// about others, which are distilled again from what is left.
-    async fn redistil_memories(&self, caller: &Caller, done: &ErasureProgress) {
-        for memory_ref in &done.memories {
-            if let Err(error) = self.enqueue_distillation(caller, memory_ref).await {
-                tracing::warn!(%error, "a memory is not distilled again after something in it was forgotten");
-            }
+        let subject = self.subject_digest(tenant, name)?;
+        let mut archives = self.archives_by_entry(tenant).await?;
+        let mut planned = ErasureProgress::default();
+        let mut seen = HashSet::new();
+        let mut after = Some(TracePosition::default());
+        while let Some(position) =
+            after.filter(|_| seen.len() < self.parts.policy.erasure_named_max)
+        {
+            let mut trace = self.trace_page(tenant, &subject, position).await?;
+            after = trace.next;
+            // What was made from the entries of several pages comes with each of them.
+            trace
+                .entries
+                .retain(|entry| seen.insert((entry.memory_ref.clone(), entry.id.clone())));
+            let affected: Vec<_> = trace
+                .entries
+                .iter()
+                .filter_map(|entry| archives.remove(&erase::archive_key(entry)))
+                .flatten()
+                .collect();
+            let mut part = self.part_of(&trace.entries, &trace);
+            part.add_archives(&affected);
+            part.commitments = Some(self.count_open_commitments(tenant, &trace.entries).await?);
+            planned.add(&part, u64::MAX);
         }
-    }
-
-    /// Queues a distillation like the last one, if that one was erased.
-    async fn enqueue_distillation(
-        &self,
-        caller: &Caller,
-        memory_ref: &MemoryRef,
-    ) -> Result<(), EngineError> {
-        let erased = self
-            .distillations(caller.tenant())
-            .await?
-            .into_iter()
-            .filter(|distillation| {
-                distillation.memory_ref == memory_ref.as_str() && distillation.erased
-            });
-        let Some(last) = erased.max_by_key(|distillation| distillation.at) else {
-            return Ok(());
-        };
-        let mut options = Map::new();
-        options.insert("tokenBudget".to_owned(), json!(last.budget));
-        self.enqueue_job(
-            caller,
-            find_memory_pass("distill")?,
-            Some(memory_ref.clone()),
-            options,
-            None,
-        )
-        .await?;
-        Ok(())
+        let id = format!("era_{}", self.parts.ids.unique_name());
+        let changed = planned.has_changed();
+        let report = self
+            .fill_in_report(tenant, &subject, &id, planned.report)
+            .await?;
+        Ok(ForgetResult {
+            report: report.unsigned(),
+            changed,
+            more: after.is_some(),
+        })
     }
 
     /// Returns the erasure reports of the caller's tenant, oldest first, and whether there are
@@ -558,68 +345,29 @@ impl Engine {
             .ok_or(EngineError::NotFound("erasure report"))?;
         Ok(record.body)
     }
-}
 
-impl ErasureProgress {
-    /// Whether anything was erased.
-    fn has_changed(&self) -> bool {
-        !(self.erased.is_empty()
-            && self.archives.is_empty()
-            && self.private.erased + self.private.archives == 0)
-    }
-
-    /// Adds the counts and ids of a part.
-    fn add_report(&mut self, part: ErasureReport) {
-        self.erased.extend(part.erased);
-        self.revived.extend(part.revived);
-        self.archives.extend(part.archives);
-        self.private.add(part.private);
-        self.commitments += part.commitments.unwrap_or(0);
-    }
-
-    /// Adds what a transaction over these entries erases.
-    fn add_entries(
-        &mut self,
-        engine: &Engine,
-        page: &[TracedEntry],
-        trace: &SubjectTrace,
-        archives: &[DistillationRecord],
-    ) {
-        for entry in page.iter().filter(|entry| !entry.erased) {
-            match entry.memory_ref.owner() {
-                None => self
-                    .erased
-                    .push(ErasedEntry::new(&engine.parts.host_key, entry)),
-                Some(_) => sabotage!(
-                    "a-report-names-users-own",
-                    self.private.erased += 1,
-                    self.erased
-                        .push(ErasedEntry::new(&engine.parts.host_key, entry))
-                ),
-            }
+    /// Returns one page of a report that names what was erased on pages, counted from 1.
+    pub async fn get_erasure_page(
+        &self,
+        caller: &Caller,
+        id: &str,
+        number: usize,
+    ) -> Result<Map<String, Value>, EngineError> {
+        let report = self.get_erasure(caller, id).await?;
+        let pages = ErasureReport::from_map(&report).map_or(0, |report| report.pages.len());
+        if number == 0 || number > pages {
+            return Err(EngineError::NotFound("page of this report"));
         }
-        for (memory_ref, id, by) in &trace.merged_survivors {
-            if page
-                .iter()
-                .any(|entry| &entry.memory_ref == memory_ref && &entry.id == by)
-            {
-                match memory_ref.owner() {
-                    None => self
-                        .revived
-                        .push((memory_ref.as_str().to_owned(), id.as_str().to_owned())),
-                    Some(_) => self.private.revived += 1,
-                }
-            }
-        }
-        self.add_archives(archives);
-    }
-
-    /// Adds erased archives; those of single users' memories are only counted.
-    fn add_archives(&mut self, archives: &[DistillationRecord]) {
-        let (shared, private): (Vec<&DistillationRecord>, Vec<&DistillationRecord>) =
-            archives.iter().partition(|archive| archive.is_indexed());
-        self.archives
-            .extend(shared.iter().map(|archive| archive.sha256.clone()));
-        self.private.archives += private.len() as u64;
+        let record = self
+            .parts
+            .store
+            .record(
+                caller.tenant(),
+                RecordKind::Progress,
+                &progress::page_key(id, number),
+            )
+            .await?
+            .ok_or(EngineError::NotFound("page of this report"))?;
+        Ok(record.body)
     }
 }

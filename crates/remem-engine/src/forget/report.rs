@@ -3,6 +3,7 @@
 
 use crate::engine::{Engine, HostKey};
 use crate::error::EngineError;
+use crate::webhook::send::hex;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use remem_core::sabotage;
@@ -45,6 +46,45 @@ impl PrivateCounts {
     }
 }
 
+/// One page of a report that names too much for one record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportPage {
+    /// SHA-256 of the page as canonical JSON, in hex.
+    pub sha256: String,
+    /// Number of erased entries that the page names.
+    pub erased: u64,
+    /// Number of revived entries that the page names.
+    pub revived: u64,
+    /// Number of archives that the page names.
+    pub archives: u64,
+}
+
+impl ReportPage {
+    /// The line of a page in its report.
+    pub(super) fn of(part: &ErasureReport, sha256: String) -> ReportPage {
+        ReportPage {
+            sha256,
+            erased: part.erased.len() as u64,
+            revived: part.revived.len() as u64,
+            archives: part.archives.len() as u64,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        json!({"sha256": self.sha256, "erased": self.erased, "revived": self.revived, "archives": self.archives})
+    }
+
+    fn from_value(value: &Value) -> Option<ReportPage> {
+        let number = |name: &str| value.get(name).and_then(Value::as_u64);
+        Some(ReportPage {
+            sha256: value.get("sha256")?.as_str()?.to_owned(),
+            erased: number("erased")?,
+            revived: number("revived")?,
+            archives: number("archives")?,
+        })
+    }
+}
+
 /// The report of one erasure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErasureReport {
@@ -62,6 +102,9 @@ pub struct ErasureReport {
     pub revived: Vec<(String, String)>,
     /// Digests of the archives whose bytes are gone.
     pub archives: Vec<String>,
+    /// The pages that name what was erased, if it is too much for one record; then the lists above
+    /// are empty.
+    pub pages: Vec<ReportPage>,
     /// Counts for memories of single users. They are part of the totals, but their entries are not
     /// named.
     pub private: PrivateCounts,
@@ -119,9 +162,9 @@ impl ErasureReport {
             "at": self.at,
             "subject": self.subject,
             "counts": {
-                "erased": self.erased.len() as u64 + self.private.erased,
-                "revived": self.revived.len() as u64 + self.private.revived,
-                "archives": self.archives.len() as u64 + self.private.archives,
+                "erased": self.count_erased(),
+                "revived": self.count_revived(),
+                "archives": self.count_archives(),
             },
             "erased": self.erased.iter().map(erased).collect::<Vec<_>>(),
             "revived": self.revived.iter().map(revived).collect::<Vec<_>>(),
@@ -136,6 +179,9 @@ impl ErasureReport {
             self.commitments.or(Some(0))
         ) {
             value["counts"]["commitments"] = json!(commitments);
+        }
+        if !self.pages.is_empty() {
+            value["pages"] = self.pages.iter().map(ReportPage::to_value).collect();
         }
         value.as_object().cloned().unwrap_or_default()
     }
@@ -160,12 +206,20 @@ impl ErasureReport {
                 .and_then(Value::as_u64)
                 .unwrap_or(0)
         };
-        let unnamed = |name: &str| Some(counted(name).saturating_sub(list(name)?.len() as u64));
+        let pages: Vec<ReportPage> = list("pages")
+            .unwrap_or_default()
+            .iter()
+            .map(ReportPage::from_value)
+            .collect::<Option<_>>()?;
+        let unnamed = |name: &str, on_page: fn(&ReportPage) -> u64| {
+            let named = list(name)?.len() as u64 + pages.iter().map(on_page).sum::<u64>();
+            Some(counted(name).saturating_sub(named))
+        };
         Some(ErasureReport {
             private: PrivateCounts {
-                erased: unnamed("erased")?,
-                revived: unnamed("revived")?,
-                archives: unnamed("archives")?,
+                erased: unnamed("erased", |page| page.erased)?,
+                revived: unnamed("revived", |page| page.revived)?,
+                archives: unnamed("archives", |page| page.archives)?,
             },
             id: own("id")?,
             tenant: own("tenant")?,
@@ -187,7 +241,60 @@ impl ErasureReport {
             backups_until: map
                 .get("backups")
                 .and_then(|backups| text(backups, "heldUntil")),
+            pages,
         })
+    }
+
+    /// Number of erased entries, named or not.
+    #[must_use]
+    pub fn count_erased(&self) -> u64 {
+        let on_pages: u64 = self.pages.iter().map(|page| page.erased).sum();
+        self.erased.len() as u64 + on_pages + self.private.erased
+    }
+
+    /// Number of revived entries, named or not.
+    #[must_use]
+    pub fn count_revived(&self) -> u64 {
+        let on_pages: u64 = self.pages.iter().map(|page| page.revived).sum();
+        self.revived.len() as u64 + on_pages + self.private.revived
+    }
+
+    /// Number of erased archives, named or not.
+    #[must_use]
+    pub fn count_archives(&self) -> u64 {
+        let on_pages: u64 = self.pages.iter().map(|page| page.archives).sum();
+        self.archives.len() as u64 + on_pages + self.private.archives
+    }
+
+    /// Number of entries and archives that the report itself names.
+    pub(super) fn named(&self) -> u64 {
+        (self.erased.len() + self.revived.len() + self.archives.len()) as u64
+    }
+
+    /// Adds the names and counts of another report.
+    pub(super) fn append(&mut self, more: &ErasureReport) {
+        self.erased.extend_from_slice(&more.erased);
+        self.revived.extend_from_slice(&more.revived);
+        self.archives.extend_from_slice(&more.archives);
+        self.private.add(more.private);
+        let commitments = self.commitments.unwrap_or(0) + more.commitments.unwrap_or(0);
+        self.commitments = Some(commitments);
+    }
+
+    /// Removes the names, which are on pages.
+    pub(super) fn clear_names(&mut self) {
+        self.erased.clear();
+        self.revived.clear();
+        self.archives.clear();
+    }
+
+    /// The same names, and none of what is only counted.
+    pub(super) fn without_counts(self) -> ErasureReport {
+        ErasureReport {
+            private: PrivateCounts::default(),
+            commitments: None,
+            ..self
+        }
     }
 
     /// The report without a signature, for dry runs.
@@ -267,6 +374,11 @@ fn canonical(report: Map<String, Value>) -> String {
     sorted(Value::Object(report)).to_string()
 }
 
+/// SHA-256 of a page of a report as canonical JSON, in hex.
+pub(super) fn sha256(page: Map<String, Value>) -> String {
+    hex(ring::digest::digest(&ring::digest::SHA256, canonical(page).as_bytes()).as_ref())
+}
+
 /// The public key that a report contains, in base64.
 #[must_use]
 pub fn embedded_public_key(report: &Map<String, Value>) -> Option<&str> {
@@ -305,12 +417,13 @@ impl Engine {
         STANDARD.encode(key_pair(&self.parts.host_key).public_key().as_ref())
     }
 
-    /// Builds the report of an erasure.
-    pub(super) async fn build_report(
+    /// Fills in what every report of an erasure states beside its names and counts.
+    pub(super) async fn fill_in_report(
         &self,
         tenant: &TenantId,
         subject: &Subject,
-        done: &super::ErasureProgress,
+        id: &str,
+        report: ErasureReport,
     ) -> Result<ErasureReport, EngineError> {
         let now = self.now_for(tenant).await?;
         let until = self
@@ -318,16 +431,13 @@ impl Engine {
             .backups_kept_ms
             .map(|backup_ms| now.plus_ms(backup_ms).rfc3339());
         Ok(ErasureReport {
-            id: done.report_id.clone(),
+            id: id.to_owned(),
             tenant: tenant.as_str().to_owned(),
             at: now.rfc3339(),
             subject: subject.short_hex(),
-            erased: done.erased.clone(),
-            revived: done.revived.clone(),
-            archives: done.archives.clone(),
-            private: done.private,
-            commitments: Some(done.commitments),
+            commitments: Some(report.commitments.unwrap_or(0)),
             backups_until: until,
+            ..report
         })
     }
 }
@@ -356,6 +466,7 @@ mod tests {
             }],
             revived: vec![("m".into(), "f".into())],
             archives: vec!["ab".into()],
+            pages: Vec::new(),
             commitments: Some(2),
             backups_until: None,
         }
@@ -422,6 +533,28 @@ mod tests {
             &report().unsigned().to_map(),
             &signed.public_key
         ));
+    }
+
+    #[test]
+    fn a_report_on_pages_is_read_back_and_its_pages_are_signed() {
+        let page = ReportPage::of(&report(), sha256(report().to_map()));
+        let signed = ErasureReport {
+            erased: Vec::new(),
+            revived: Vec::new(),
+            archives: Vec::new(),
+            pages: vec![page.clone(), page],
+            ..report()
+        }
+        .sign(&HostKey::new([7; 32]));
+        let mut map = signed.to_map();
+        assert_eq!(
+            map["counts"],
+            json!({"erased": 4, "revived": 3, "archives": 3, "commitments": 2})
+        );
+        assert_eq!(SignedReport::from_map(&map).unwrap(), signed);
+        assert!(verify_report(&map, &signed.public_key));
+        map["pages"][1]["sha256"] = json!("00");
+        assert!(!verify_report(&map, &signed.public_key));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! records the result. Every write depends on the lease and on the version of the record: what a
 //! paused process still writes about a job that another one has claimed is refused.
 
-use super::work::{HeldLease, JobContext, StopReason, WorkError, WorkReport, first_record_version};
+use super::work::{
+    HeldLease, JobContext, JobProgress, StopReason, WorkError, WorkReport, first_record_version,
+};
 use super::{JobFault, JobInfo, JobState, active_prefix};
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -68,24 +70,26 @@ pub(crate) async fn run_due_jobs(
             report.more = left && n > JOBS_MAX;
             return Ok(report);
         };
-        let work_report = run_job(engine, pass, tenant, lease, job).await?;
+        let work_report = run_job(engine, pass, tenant, lease, job)
+            .await?
+            .unwrap_or_default();
         report.examined += work_report.examined;
         report.changed += work_report.changed;
     }
     Ok(report)
 }
 
-/// Claims one job and runs it. Its outcome is stored in its record; an error means that the store
-/// failed.
-async fn run_job(
+/// Claims one job and runs it. Its outcome is stored in its record and returned; another error means
+/// that the store failed.
+pub(crate) async fn run_job(
     engine: &Engine,
     pass: &'static Pass,
     tenant: &TenantId,
     lease: &HeldLease,
     job: JobInfo,
-) -> Result<WorkReport, EngineError> {
+) -> Result<Result<WorkReport, WorkError>, EngineError> {
     let Some(job) = claim_job(engine, tenant, lease, job).await? else {
-        return Ok(WorkReport::default());
+        return Ok(Err(StopReason::Fenced.into()));
     };
     let begun = engine.now();
     let (job, result) = if job.cancelling {
@@ -93,10 +97,9 @@ async fn run_job(
     } else {
         run_work(engine, pass, tenant, lease, job).await
     };
-    let report = result.as_ref().map(WorkReport::clone).unwrap_or_default();
     record_attempt(engine, tenant, pass, &result, begun);
     record_result(engine, tenant, lease, job, &result).await?;
-    Ok(report)
+    Ok(result)
 }
 
 /// Runs one job as `run_job` does, for a caller who waits for the result.
@@ -164,7 +167,8 @@ async fn claim_job(
     }
 }
 
-/// Calls the pass for the job's memory, or for all memories of the tenant one after the other.
+/// Calls the pass for the job's subject, for its memory, or for all memories of the tenant one after
+/// the other.
 async fn run_work(
     engine: &Engine,
     pass: &'static Pass,
@@ -172,6 +176,11 @@ async fn run_work(
     lease: &HeldLease,
     mut job: JobInfo,
 ) -> (JobInfo, Result<WorkReport, WorkError>) {
+    if let PassKind::Subject { work } = pass.kind {
+        let progress = JobProgress::new(engine, tenant.clone(), job, Some(lease));
+        let result = work(engine, &progress).await;
+        return (progress.into_info(), result);
+    }
     if let Some(memory_ref) = job.memory_ref.clone() {
         return run_one_memory(
             engine,

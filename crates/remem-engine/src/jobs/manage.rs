@@ -12,7 +12,8 @@ use crate::registry::{self, PASSES, Pass, PassKind, PassMode};
 use remem_core::admission::check_name;
 use remem_core::sabotage;
 use remem_core::{
-    Actor, Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, Scope, TenantId,
+    Actor, Batch, MemoryRef, Permission, Precondition, PrincipalId, RecordKind, Rejection, Scope,
+    TenantId,
 };
 use remem_store::{ChangeOutcome, ReadAt, StoreError};
 use serde_json::{Map, Value};
@@ -63,24 +64,24 @@ impl Engine {
         key: Option<&str>,
     ) -> Result<StartedJob, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let memory_ref = resolve_memory_ref(caller, memory_ref)?;
-        self.enqueue_job(caller, find_memory_pass(pass)?, memory_ref, options, key)
-            .await
-    }
-
-    /// Queues a job as [`Engine::start_job`] does, for a memory that need not be the caller's.
-    pub(crate) async fn enqueue_job(
-        &self,
-        caller: &Caller,
-        pass: &'static Pass,
-        memory_ref: Option<MemoryRef>,
-        options: Map<String, Value>,
-        key: Option<&str>,
-    ) -> Result<StartedJob, EngineError> {
         let tenant = caller.tenant();
+        let pass = find_memory_pass(pass)?;
+        let memory_ref = resolve_memory_ref(caller, memory_ref)?;
         let wanted = self
             .new_job(tenant, pass, memory_ref, options, Trigger::OnDemand)
             .await?;
+        self.enqueue_job(tenant, caller.principal(), wanted, key)
+            .await
+    }
+
+    /// Queues this job of a principal, unless an equivalent one is queued already.
+    pub(crate) async fn enqueue_job(
+        &self,
+        tenant: &TenantId,
+        principal: &PrincipalId,
+        wanted: JobInfo,
+        key: Option<&str>,
+    ) -> Result<StartedJob, EngineError> {
         let idempotency = self.idempotency("start-job", key, &job_digest(&wanted))?;
         for _ in 0..COMMIT_TRIES {
             let equal = self.find_equivalent_job(tenant, &wanted).await?;
@@ -97,7 +98,7 @@ impl Engine {
             };
             let now = self.now_for(tenant).await?;
             let batch = Batch::new(tenant.clone(), now)
-                .with_principal(caller.principal().clone())
+                .with_principal(principal.clone())
                 .idempotent(idempotency.clone());
             match self
                 .parts
@@ -114,7 +115,7 @@ impl Engine {
                         .find_job(tenant, id.unwrap_or(&job.id))
                         .await?
                         .ok_or(EngineError::NotFound("job"))?;
-                    self.notify_work(pass.name, tenant);
+                    self.notify_work(wanted.pass, tenant);
                     return Ok(StartedJob {
                         job,
                         replayed: committed.replayed,
@@ -174,19 +175,23 @@ impl Engine {
         if let Some(equal) = active.iter().find(same) {
             return Ok(Some(equal.clone()));
         }
-        let limit = self.parts.policy.jobs_active_max;
-        if active.len() >= limit {
-            let limit = limit as u64;
-            let actual = active.len() as u64 + 1;
+        self.check_active_jobs(&active)?;
+        Ok(None)
+    }
+
+    /// Fails if one more job would be too many beside these active ones.
+    pub(crate) fn check_active_jobs(&self, active: &[JobInfo]) -> Result<(), Rejection> {
+        let limit = self.parts.policy.jobs_active_max as u64;
+        let actual = active.len() as u64 + 1;
+        if actual > limit {
             return Err(Rejection::TooLarge {
                 field: "jobs",
                 unit: "items",
                 limit,
                 actual,
-            }
-            .into());
+            });
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Returns the jobs of a pass that have not ended, oldest first.
@@ -215,7 +220,7 @@ impl Engine {
         }
         // Active keys are tried before the ended one, because a job moves in that direction
         // meanwhile.
-        let active = memory_passes().map(|pass| format!("{}{id}", active_prefix(pass.name)));
+        let active = job_passes().map(|pass| format!("{}{id}", active_prefix(pass.name)));
         for key in active.chain([ended_key(id)]) {
             let record = self
                 .parts
@@ -257,7 +262,7 @@ impl Engine {
                     .is_none_or(|after| job.id.as_str() < after)
         };
         let mut found = Vec::new();
-        for pass in memory_passes() {
+        for pass in job_passes() {
             found.extend(
                 self.active_jobs(tenant, pass.name)
                     .await?
@@ -470,11 +475,9 @@ impl Engine {
     }
 }
 
-/// The passes that work on memories.
-pub(crate) fn memory_passes() -> impl Iterator<Item = &'static Pass> {
-    PASSES
-        .iter()
-        .filter(|pass| matches!(pass.kind, PassKind::Memory { .. }))
+/// The passes that do jobs.
+pub(crate) fn job_passes() -> impl Iterator<Item = &'static Pass> {
+    PASSES.iter().filter(|pass| pass.kind.does_jobs())
 }
 
 /// Resolves an optional memory's name. A malformed name is refused: a job for a memory that cannot

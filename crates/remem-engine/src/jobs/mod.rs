@@ -1,6 +1,6 @@
-//! Jobs: requests that a pass works on one memory, or on all memories of a tenant, and their
-//! outcomes. This file has the type of a job and its record; `manage` has the operations of
-//! callers, `work` what a pass is given to do a job with, `execute` runs the jobs.
+//! Jobs: requests that a pass works on one memory, or on all memories of a tenant, or erases a
+//! subject, and their outcomes. This file has the type of a job and its record; `manage` has the
+//! operations of callers, `work` what a pass is given to do a job with, `execute` runs the jobs.
 //!
 //! A job is one record. Until it has ended, its key begins with `active/<pass>/` and jobs sort
 //! oldest first, so that open jobs are found without reading the ended ones. Then it moves to
@@ -15,12 +15,13 @@ pub mod work;
 pub use manage::{JobQuery, StartedJob};
 use remem_core::sabotage;
 pub use status::PassOverview;
-pub use work::{JobContext, StopReason, WorkError, WorkFuture, WorkReport};
+pub use work::{JobContext, JobProgress, StopReason, WorkError, WorkFuture, WorkReport};
 
 use crate::caller::Caller;
 use crate::registry;
 use remem_core::{
-    Admission, MemoryRef, Policy, Record, RecordBody, Redactor, ShapePolicy, Timestamp,
+    Admission, MemoryRef, Policy, PrincipalId, Record, RecordBody, Redactor, ShapePolicy, Subject,
+    Timestamp,
 };
 use serde_json::{Map, Value, json};
 
@@ -111,6 +112,33 @@ pub struct JobFault {
     pub details: Map<String, Value>,
 }
 
+/// What a job that forgets a subject erases, for whom, and under which name it reports that.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ErasureTarget {
+    pub subject: Subject,
+    /// The id that the report will have.
+    pub report_id: String,
+    /// The principal that asked for it.
+    pub principal: PrincipalId,
+}
+
+impl ErasureTarget {
+    fn to_value(&self) -> Value {
+        let subject = blake3::Hash::from_bytes(*self.subject.bytes()).to_hex();
+        json!({"subject": subject.as_str(), "reportId": self.report_id, "principal": self.principal.as_str()})
+    }
+
+    fn from_value(value: &Value) -> Option<ErasureTarget> {
+        let text = |name: &str| value.get(name).and_then(Value::as_str);
+        let subject = blake3::Hash::from_hex(text("subject")?).ok()?;
+        Some(ErasureTarget {
+            subject: Subject::from_bytes(*subject.as_bytes()),
+            report_id: text("reportId")?.to_owned(),
+            principal: PrincipalId::parse(text("principal")?)?,
+        })
+    }
+}
+
 /// A job as its record stores it and the API shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobInfo {
@@ -154,6 +182,8 @@ pub struct JobInfo {
     pub cancelling: bool,
     /// The earliest instant of the next attempt, after a failure.
     pub not_before: Option<Timestamp>,
+    /// Of a job that forgets a subject: what it erases.
+    pub(crate) erasure: Option<ErasureTarget>,
     /// Of a job over all memories: the last memory that is done.
     pub(crate) resume_after: Option<MemoryRef>,
     /// The version of the job's record.
@@ -223,6 +253,7 @@ impl JobInfo {
             failures: 0,
             cancelling: false,
             not_before: None,
+            erasure: None,
             resume_after: None,
             version: 0,
         }
@@ -307,6 +338,7 @@ impl JobInfo {
                 .and_then(Value::as_bool)
                 .unwrap_or(false),
             not_before: time("notBefore"),
+            erasure: body.get("erasure").and_then(ErasureTarget::from_value),
             resume_after: text("after").and_then(MemoryRef::parse),
             version: record.version,
         })
@@ -316,7 +348,7 @@ impl JobInfo {
     /// words of the host, and a memory's name that was checked for secrets when the job was made.
     /// Some ids look like secrets to a strict detector.
     pub(crate) fn body(&self) -> RecordBody {
-        let body = json!({
+        let mut body = json!({
             "id": self.id,
             "pass": self.pass,
             "memoryRef": self.memory_ref.as_ref().map(MemoryRef::as_str),
@@ -339,6 +371,9 @@ impl JobInfo {
             "notBefore": self.not_before.map(|at| at.0),
             "after": self.resume_after.as_ref().map(MemoryRef::as_str),
         });
+        if let Some(erasure) = &self.erasure {
+            body["erasure"] = erasure.to_value();
+        }
         unredacted_body(body)
     }
 }
@@ -385,6 +420,11 @@ mod tests {
             MemoryRef::parse("m"),
         );
         (job.attempts, job.failures, job.cancelling, job.version) = (3, 2, true, 7);
+        job.erasure = Some(ErasureTarget {
+            subject: Subject::from_bytes([9; 32]),
+            report_id: "era_1".to_owned(),
+            principal: PrincipalId::parse("ada").unwrap(),
+        });
         for state in JobState::ALL {
             job.state = state;
             let body = job.body().map().clone();

@@ -1,5 +1,4 @@
-//! The options of passes over memories: their specification, and the validation of what a caller
-//! sent.
+//! The options of passes over memories: which there are, and the validation of what a caller sent.
 
 use remem_core::Rejection;
 use serde_json::{Map, Value};
@@ -55,6 +54,45 @@ impl OptionKind {
         }
     }
 }
+
+/// The options of the pass `compact`.
+pub(crate) static COMPACT_OPTIONS: [OptionSpec; 1] = [OptionSpec {
+    name: "include",
+    kind: OptionKind::Word(&["short-lived", "all"]),
+    doc: "which entries: those of threads and sessions (short-lived, the default) or all; never those that will expire",
+    rule: "must be short-lived or all",
+}];
+
+/// The options of the pass `distill`.
+pub(crate) static DISTILL_OPTIONS: [OptionSpec; 4] = [
+    OptionSpec {
+        name: "tokenBudget",
+        kind: OptionKind::Integer {
+            min: 1,
+            max: 10_000_000,
+        },
+        doc: "tokens that may be read and written",
+        rule: "must be an integer from 1 to 10000000",
+    },
+    OptionSpec {
+        name: "markdown",
+        kind: OptionKind::Flag,
+        doc: "also write the index as Markdown",
+        rule: "must be true or false",
+    },
+    OptionSpec {
+        name: "sources",
+        kind: OptionKind::Word(&["all", "new"]),
+        doc: "which entries: all (the default) or those that are newer than the last distillation",
+        rule: "must be all or new",
+    },
+    OptionSpec {
+        name: "recursive",
+        kind: OptionKind::Flag,
+        doc: "also read what earlier distillations made",
+        rule: "must be true or false",
+    },
+];
 
 /// Validates options against their specifications: unknown names and invalid values are refused,
 /// and a `null` counts as absent.

@@ -5,14 +5,14 @@ use super::{ENDED_PREFIX, JobInfo, JobState};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::registry::{PASSES, Pass, PassKind, PassStatus};
+use crate::registry::{PASSES, Pass, PassStatus};
 use remem_core::{Permission, RecordKind, Timestamp};
 
 /// The status of one pass for a tenant.
 pub struct PassOverview {
     /// The pass's row in `PASSES`.
     pub pass: &'static Pass,
-    /// The latest activation in this process. `None` for passes over memories.
+    /// The latest activation in this process. `None` for passes that do jobs.
     pub last_activation: Option<PassStatus>,
     /// The job that ended last, on any node.
     pub last_job: Option<JobInfo>,
@@ -36,14 +36,14 @@ impl Engine {
         let schedules = self.list_schedules(caller).await?;
         let mut overview = Vec::new();
         for pass in &PASSES {
-            let over_memory = matches!(pass.kind, PassKind::Memory { .. });
-            // For passes over memories only jobs are shown: the latest activation may have been for
+            let does_jobs = pass.kind.does_jobs();
+            // For passes that do jobs only these are shown: the latest activation may have been for
             // another user's memory.
             let here = here
                 .iter()
-                .find(|status| status.name == pass.name && !over_memory)
+                .find(|status| status.name == pass.name && !does_jobs)
                 .cloned();
-            let mut active = if over_memory {
+            let mut active = if does_jobs {
                 self.active_jobs(tenant, pass.name).await?
             } else {
                 Vec::new()
@@ -102,9 +102,9 @@ impl Engine {
                     row.last_job = Some(job);
                 }
             }
-            let missing = overview.iter().any(|row| {
-                matches!(row.pass.kind, PassKind::Memory { .. }) && row.last_job.is_none()
-            });
+            let missing = overview
+                .iter()
+                .any(|row| row.pass.kind.does_jobs() && row.last_job.is_none());
             after = page.last().map(|last| last.key.clone());
             if !missing || page.len() < PAGE_SIZE as usize {
                 return Ok(());

@@ -1,7 +1,7 @@
-//! What a pass over one memory is given to do a job with: the memory, the options, how to report
-//! progress, and the signal to stop.
+//! What a pass is given to do a job with: the memory and its options, or the subject to forget; how
+//! to report progress; and the signal to stop.
 
-use super::{JobInfo, Trigger};
+use super::{ErasureTarget, JobInfo, Trigger};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::registry::{LEASE_MS, PassMode};
@@ -14,8 +14,9 @@ use remem_store::{ChangeOutcome, ReadAt, StoreError};
 use serde_json::{Map, Value};
 use std::pin::Pin;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
-/// The future of a pass over one memory.
+/// The future of a job's work.
 pub type WorkFuture<'a> = Pin<Box<dyn Future<Output = Result<WorkReport, WorkError>> + Send + 'a>>;
 
 /// Counts of a pass over one memory.
@@ -58,7 +59,8 @@ pub enum StopReason {
     Cancelled,
     /// Another process has claimed the job, because this one was paused for longer than its lease.
     Fenced,
-    /// The process is about to exit; the job continues elsewhere, or here after the next start.
+    /// The process is about to exit, or its time for the job is over; the job continues elsewhere,
+    /// or here later.
     Stopping,
 }
 
@@ -112,19 +114,28 @@ const RENEW_LEASE_AFTER_MS: i64 = LEASE_MS.cast_signed() / 3;
 pub(crate) struct HeldLease {
     pub fence: Fence,
     pub holder: String,
+    /// When the holder wants to give it back, so that another process goes on with the work.
+    pub until: Option<Instant>,
 }
 
 /// One activation of a pass over one memory: its inputs, and its connection to the job's record.
 pub struct JobContext<'a> {
-    engine: &'a Engine,
     scope: Scope,
-    id: String,
     options: Map<String, Value>,
     trigger: Trigger,
     mode: PassMode,
-    lease: Option<&'a HeldLease>,
     /// The snapshot that a run reads at, if the work is part of a run.
     snapshot: Option<ReadAt>,
+    progress: JobProgress<'a>,
+}
+
+/// The connection of work to its job's record and lease: it reports progress and says when to stop.
+pub struct JobProgress<'a> {
+    engine: &'a Engine,
+    tenant: TenantId,
+    id: String,
+    erasure: Option<ErasureTarget>,
+    lease: Option<&'a HeldLease>,
     state: Mutex<WorkState>,
 }
 
@@ -146,28 +157,13 @@ impl<'a> JobContext<'a> {
         mode: PassMode,
         lease: Option<&'a HeldLease>,
     ) -> JobContext<'a> {
-        let now = engine.now();
-        let id = info.id.clone();
-        let options = info.options.clone();
-        let trigger = info.trigger;
-        // The lease may have been taken a while ago, for another memory: claim it again with the
-        // first report of progress.
-        let state = WorkState {
-            info,
-            claimed_at: Timestamp(0),
-            recorded_at: now,
-            reported: None,
-        };
         JobContext {
-            engine,
-            scope,
-            id,
-            options,
-            trigger,
+            options: info.options.clone(),
+            trigger: info.trigger,
             mode,
-            lease,
             snapshot: None,
-            state: Mutex::new(state),
+            progress: JobProgress::new(engine, scope.tenant.clone(), info, lease),
+            scope,
         }
     }
 
@@ -211,7 +207,7 @@ impl<'a> JobContext<'a> {
     /// The id of the job; empty in a dry run.
     #[must_use]
     pub fn id(&self) -> &str {
-        &self.id
+        &self.progress.id
     }
 
     /// The options that the caller set, validated against the row of the pass.
@@ -256,6 +252,64 @@ impl<'a> JobContext<'a> {
     /// The fence of the lease: must be given to every batch that the work commits.
     #[must_use]
     pub fn fence(&self) -> Option<Fence> {
+        self.progress.fence()
+    }
+
+    /// Reports progress as [`JobProgress::report_progress`] does.
+    pub async fn report_progress(
+        &self,
+        phase: &'static str,
+        done: u64,
+        total: u64,
+    ) -> Result<(), WorkError> {
+        self.progress.report_progress(phase, done, total).await
+    }
+
+    /// The job's state at the end of the work.
+    pub(crate) fn into_info(self) -> JobInfo {
+        self.progress.into_info()
+    }
+}
+
+impl<'a> JobProgress<'a> {
+    /// The connection to a claimed job.
+    pub(crate) fn new(
+        engine: &'a Engine,
+        tenant: TenantId,
+        info: JobInfo,
+        lease: Option<&'a HeldLease>,
+    ) -> JobProgress<'a> {
+        // The lease may have been taken a while ago, for another memory: claim it again with the
+        // first report of progress.
+        JobProgress {
+            engine,
+            tenant,
+            id: info.id.clone(),
+            erasure: info.erasure.clone(),
+            lease,
+            state: Mutex::new(WorkState {
+                info,
+                claimed_at: Timestamp(0),
+                recorded_at: engine.now(),
+                reported: None,
+            }),
+        }
+    }
+
+    /// The tenant that the job belongs to.
+    #[must_use]
+    pub fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
+    /// What the job erases, if it is one that forgets a subject.
+    pub(crate) fn erasure(&self) -> Option<&ErasureTarget> {
+        self.erasure.as_ref()
+    }
+
+    /// The fence of the lease: must be given to every batch that the work commits.
+    #[must_use]
+    pub fn fence(&self) -> Option<Fence> {
         self.lease.map(|lease| lease.fence.clone())
     }
 
@@ -273,6 +327,9 @@ impl<'a> JobContext<'a> {
         let Some(lease) = self.lease else {
             return Ok(());
         };
+        if lease.until.is_some_and(|until| Instant::now() >= until) {
+            return Err(StopReason::Stopping.into());
+        }
         let mut state = self.state.lock().await;
         self.check_record(&mut state).await?;
         let now = self.engine.now();

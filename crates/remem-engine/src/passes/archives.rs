@@ -22,7 +22,7 @@ async fn split_by_retention(
         .await?
         .plus_ms(-engine.parts.policy.archive_retention_ms)
         .0;
-    let all = engine.distillations(tenant).await?;
+    let all = engine.distillations(tenant, None).await?;
     Ok(all
         .into_iter()
         .filter(|archive| !archive.erased)

@@ -162,7 +162,7 @@ async fn sources_since(engine: &Engine, job: &JobContext<'_>) -> Result<Option<i
     if job.word_option("sources") != Some("new") {
         return Ok(None);
     }
-    let all = engine.distillations(job.tenant()).await?;
+    let all = engine.distillations(job.tenant(), None).await?;
     Ok(all
         .iter()
         .filter(|distilled| distilled.memory_ref == job.memory_ref().as_str())
@@ -284,7 +284,7 @@ async fn build_batch(
             .distillation_precondition(job.tenant(), &distilled)
             .await?,
     );
-    let mut all = engine.distillations(job.tenant()).await?;
+    let mut all = engine.distillations(job.tenant(), None).await?;
     all.push(distilled.clone());
     if distilled.is_indexed() {
         batch = engine

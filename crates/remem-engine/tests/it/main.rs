@@ -15,6 +15,7 @@ mod consolidate;
 mod distill;
 mod embed;
 mod forget;
+mod forget_jobs;
 mod idempotency;
 mod jobs;
 mod key_trust;

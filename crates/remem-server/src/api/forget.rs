@@ -1,30 +1,35 @@
 //! The part of the memory API for forgetting and provenance: subjects, erasure reports, lineage and
 //! archives.
 
+use super::passes::job_doc;
 use super::{LocalApi, engine_failure};
 use async_trait::async_trait;
 use remem_core::sabotage;
 use remem_core::{Draft, Timestamp};
 use remem_engine::archive::{ArchiveContent, DistillationRecord};
-use remem_engine::forget::SignedReport;
+use remem_engine::forget::{ForgetOutcome, SignedReport};
 use remem_store::RelatedEntry;
 use remem_wire::forget::{
     ArchiveInfo, ArchiveList, EntryLineage, ErasureCounts, ErasureInfo, ErasureList, ErasuresQuery,
-    ForgetAnswer, ForgetRequest, Relative,
+    ForgetAnswer, ForgetAnswered, ForgetRequest, Relative,
 };
 use remem_wire::time::Instant;
 use remem_wire::{Failure, ImportEntry, Problem, PutEntry};
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// Forgetting, lineage and archives, on behalf of one caller.
 #[async_trait]
 pub trait ForgetApi: Send + Sync {
-    /// Erases everything about a subject in all memories of the tenant.
-    async fn forget(&self, request: ForgetRequest) -> Result<ForgetAnswer, Failure>;
+    /// Erases everything about a subject in all memories of the tenant: at once if that takes
+    /// seconds, else by a job.
+    async fn forget(&self, request: ForgetRequest) -> Result<ForgetAnswered, Failure>;
     /// Returns a page of erasure reports in short, oldest first.
     async fn erasures(&self, query: ErasuresQuery) -> Result<ErasureList, Failure>;
     /// Returns one erasure report as it was signed.
     async fn erasure(&self, id: &str) -> Result<Map<String, Value>, Failure>;
+    /// Returns one page of a report that names what was erased on pages, counted from 1.
+    async fn erasure_page(&self, id: &str, number: usize) -> Result<Map<String, Value>, Failure>;
     /// Returns the entries that an entry was made from and those that were made from it.
     async fn lineage(&self, memory_ref: &str, id: &str) -> Result<EntryLineage, Failure>;
     /// Returns the archives that distillations of a memory wrote, oldest first.
@@ -63,16 +68,29 @@ impl LocalApi {
 
 #[async_trait]
 impl ForgetApi for LocalApi {
-    async fn forget(&self, request: ForgetRequest) -> Result<ForgetAnswer, Failure> {
-        let done = self
-            .engine
-            .forget(&self.caller, &request.subject, request.dry_run)
-            .await
-            .map_err(engine_failure)?;
-        Ok(ForgetAnswer {
+    async fn forget(&self, request: ForgetRequest) -> Result<ForgetAnswered, Failure> {
+        let engine = &self.engine;
+        let done = if request.dry_run {
+            let planned = engine.forget(&self.caller, &request.subject, true).await;
+            planned.map_err(engine_failure)?
+        } else {
+            let wait = Duration::from_millis(engine.policy().forget_wait_ms_max);
+            let outcome = engine
+                .forget_within(&self.caller, &request.subject, wait)
+                .await
+                .map_err(engine_failure)?;
+            match outcome {
+                ForgetOutcome::Done(done) => *done,
+                ForgetOutcome::UnderWay(job) => {
+                    return Ok(ForgetAnswered::Started(Box::new(job_doc(*job))));
+                }
+            }
+        };
+        Ok(ForgetAnswered::Done(ForgetAnswer {
             changed: done.changed,
+            more: done.more,
             report: done.report.to_map(),
-        })
+        }))
     }
 
     async fn erasures(&self, query: ErasuresQuery) -> Result<ErasureList, Failure> {
@@ -95,6 +113,13 @@ impl ForgetApi for LocalApi {
     async fn erasure(&self, id: &str) -> Result<Map<String, Value>, Failure> {
         self.engine
             .get_erasure(&self.caller, id)
+            .await
+            .map_err(engine_failure)
+    }
+
+    async fn erasure_page(&self, id: &str, number: usize) -> Result<Map<String, Value>, Failure> {
+        self.engine
+            .get_erasure_page(&self.caller, id, number)
             .await
             .map_err(engine_failure)
     }
@@ -142,12 +167,10 @@ impl ForgetApi for LocalApi {
 
 fn summary(signed: SignedReport) -> ErasureInfo {
     let report = signed.report;
-    // A report lists ids only for shared memories; in memories of single users it counts.
-    let count = |listed: usize, in_user_memories: u64| listed as u64 + in_user_memories;
     let counts = ErasureCounts {
-        erased: count(report.erased.len(), report.private.erased),
-        revived: count(report.revived.len(), report.private.revived),
-        archives: count(report.archives.len(), report.private.archives),
+        erased: report.count_erased(),
+        revived: report.count_revived(),
+        archives: report.count_archives(),
         commitments: report.commitments,
     };
     ErasureInfo {

@@ -70,8 +70,15 @@ impl PassApi for LocalApi {
             .require(Permission::MemoryAdmin)
             .map_err(engine_failure)?;
         let pass = registry::find(name).ok_or(Problem::NotFound("pass"))?;
-        if matches!(pass.kind, PassKind::Memory { .. }) {
-            return self.run_as_job(name, run, key).await;
+        match pass.kind {
+            PassKind::Memory { .. } => return self.run_as_job(name, run, key).await,
+            PassKind::Subject { .. } => {
+                return Err(invalid_field(
+                    "name",
+                    "is a pass that only a forget starts: POST /v1/host/remembrancer/forget",
+                ));
+            }
+            PassKind::Tenant { .. } => {}
         }
         if run.memory_ref.is_some() || !run.options.is_empty() {
             return Err(invalid_field(
@@ -311,7 +318,7 @@ fn memory_name(memory_ref: Option<MemoryRef>) -> Option<String> {
     memory_ref.map(|memory_ref| memory_ref.as_str().to_owned())
 }
 
-fn job_doc(job: JobInfo) -> JobDoc {
+pub(super) fn job_doc(job: JobInfo) -> JobDoc {
     let duration_ms = job.duration_ms();
     JobDoc {
         id: job.id,

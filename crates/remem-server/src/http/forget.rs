@@ -2,24 +2,32 @@
 //! what a model wrote.
 
 use super::extract::{JsonBody, PathParam, PathParamPair, QueryParams};
+use super::passes::accepted;
 use super::{HandlerResult, json_response, no_store};
 use crate::api::{ForgetApi, LocalApi, engine_failure};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use remem_wire::ErrorBody;
 use remem_wire::forget::{
-    ArchiveList, EntryLineage, ErasureList, ErasuresQuery, ForgetAnswer, ForgetRequest, Undone,
+    ArchiveList, EntryLineage, ErasureList, ErasuresQuery, ForgetAnswer, ForgetAnswered,
+    ForgetRequest, Undone,
 };
+use remem_wire::pass::JobDoc;
 
 /// Forgets a subject: the entries about it, everything made from them, and the archives of both are
-/// erased for good.
+/// erased for good. What is not done within five seconds goes on as a job, which the answer names; a
+/// repeated request waits for the same job.
 #[utoipa::path(post, path = "/v1/host/remembrancer/forget", tag = "forget", request_body = ForgetRequest,
-    responses((status = 200, body = ForgetAnswer), (status = 422, body = ErrorBody)))]
+    responses((status = 200, body = ForgetAnswer), (status = 202, body = JobDoc), (status = 409, body = ErrorBody),
+        (status = 422, body = ErrorBody)))]
 pub(super) async fn forget(
     api: LocalApi,
     JsonBody(body): JsonBody<ForgetRequest>,
 ) -> HandlerResult {
-    json_response(StatusCode::OK, &api.forget(body).await?)
+    match api.forget(body).await? {
+        ForgetAnswered::Done(answer) => json_response(StatusCode::OK, &answer),
+        ForgetAnswered::Started(job) => accepted(&job),
+    }
 }
 
 /// Lists the erasure reports, oldest first, and the public key that verifies them.
@@ -37,6 +45,19 @@ pub(super) async fn list_erasures(
     responses((status = 200, body = Object), (status = 404, body = ErrorBody)))]
 pub(super) async fn get_erasure(api: LocalApi, PathParam(id): PathParam) -> HandlerResult {
     json_response(StatusCode::OK, &api.erasure(&id).await?)
+}
+
+/// Returns one page of an erasure report that names what was erased on pages, counted from 1.
+#[utoipa::path(get, path = "/v1/host/remembrancer/erasures/{id}/pages/{number}", tag = "forget",
+    params(("id" = String, Path), ("number" = usize, Path)),
+    responses((status = 200, body = Object), (status = 404, body = ErrorBody)))]
+pub(super) async fn get_erasure_page(
+    api: LocalApi,
+    PathParamPair(id, number): PathParamPair,
+) -> HandlerResult {
+    // What is no number names no page.
+    let number = number.parse().unwrap_or(0);
+    json_response(StatusCode::OK, &api.erasure_page(&id, number).await?)
 }
 
 /// Returns the entries that an entry was made from and those that were made from it, one step each

@@ -138,6 +138,7 @@ fn documented_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
     .routes(routes!(forget::forget))
     .routes(routes!(forget::list_erasures))
     .routes(routes!(forget::get_erasure))
+    .routes(routes!(forget::get_erasure_page))
     .routes(routes!(forget::get_lineage))
     .routes(routes!(forget::list_archives))
     .routes(routes!(forget::get_archive))

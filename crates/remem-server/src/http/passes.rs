@@ -31,16 +31,18 @@ pub(super) async fn run_pass(
 ) -> HandlerResult {
     match api.run_pass(&name, body, key.0.as_deref()).await? {
         PassRan::Done(answer) => json_response(StatusCode::OK, &answer),
-        PassRan::Started(job) => {
-            let mut response = json_response(StatusCode::ACCEPTED, &job)?;
-            if let Ok(location) =
-                HeaderValue::from_str(&format!("/v1/host/remembrancer/jobs/{}", job.id))
-            {
-                response.headers_mut().insert(header::LOCATION, location);
-            }
-            Ok(response)
-        }
+        PassRan::Started(job) => accepted(&job),
     }
+}
+
+/// The answer that a job goes on with what was asked for, and where it is found.
+pub(super) fn accepted(job: &JobDoc) -> HandlerResult {
+    let mut response = json_response(StatusCode::ACCEPTED, job)?;
+    let location = HeaderValue::from_str(&format!("/v1/host/remembrancer/jobs/{}", job.id));
+    if let Ok(location) = location {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
 }
 
 /// Lists the schedules of the caller's tenant.

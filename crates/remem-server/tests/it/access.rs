@@ -117,6 +117,12 @@ fn calls_about_forgetting() -> Vec<EndpointCase> {
             "memory:admin",
         ),
         (
+            "GET",
+            "/v1/host/remembrancer/erasures/era_1/pages/1".to_owned(),
+            "",
+            "memory:admin",
+        ),
+        (
             "POST",
             "/v1/host/remembrancer/model-calls/mc_1/undo".to_owned(),
             "",

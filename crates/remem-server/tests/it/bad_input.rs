@@ -466,6 +466,14 @@ fn forget_rows() -> Vec<BadInputCase> {
             "not_found",
         ),
         row(
+            "page of a report that has no pages",
+            "GET",
+            "/v1/host/remembrancer/erasures/canary-c4n4ry/pages/1",
+            "",
+            404,
+            "not_found",
+        ),
+        row(
             "lineage of an unknown entry",
             "GET",
             "{m}/entries/canary-c4n4ry/lineage",
@@ -841,6 +849,7 @@ fn pass_rows() -> Vec<BadInputCase> {
             r#"{"memoryRef": "canary-c4n4ry"}"#,
             422,
         ),
+        run("run of the pass that forgets", "forget", "{}", 422),
         run(
             "run of a pass over memories with compact",
             "compact",

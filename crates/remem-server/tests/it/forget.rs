@@ -10,6 +10,7 @@ use remem_core::{
 };
 use remem_engine::forget::verify_report;
 use remem_engine::jobs::Trigger;
+use remem_engine::registry::{self, PassMode};
 use remem_testkit::conformance::{admit, draft, id, scope};
 use remem_testkit::server::MEMORY;
 use remem_testkit::{NOON, TestResponse, TestServer};
@@ -241,6 +242,60 @@ async fn erasure_reports_are_kept_and_verify() {
     assert!(
         verify_report(&map(&answer), key),
         "the answer itself is a report"
+    );
+}
+
+/// The answer to a forget that takes too long is the job that goes on with it.
+#[tokio::test]
+async fn a_long_forget_goes_on_as_a_job() {
+    let policy = Policy {
+        forget_wait_ms_max: 0,
+        erasure_named_max: 1,
+        ..Policy::default()
+    };
+    let host = TestServer::with_policy(policy, vec![]).await;
+    for n in 0..3 {
+        put(&host, "m", &format!("fact {n}"), &[SUBJECT]).await;
+    }
+    let request = json!({"subject": SUBJECT});
+    let path = format!("{BASE}/forget");
+    let answer = host.post(&path, request.clone()).await;
+    assert_eq!(answer.status, StatusCode::ACCEPTED, "{}", answer.json());
+    let job = answer.json();
+    let at = format!("{BASE}/jobs/{}", job["id"].as_str().unwrap());
+    assert_eq!(answer.headers["location"], at.as_str());
+    assert_eq!(
+        (&job["pass"], &job["state"]),
+        (&json!("forget"), &json!("queued"))
+    );
+    let again = host.post(&path, request.clone()).await;
+    assert_eq!(again.json()["id"], job["id"], "it is under way");
+    let tenant = TenantId::parse("a").unwrap();
+    let pass = registry::find("forget").unwrap();
+    host.engine
+        .run_pass(pass, &tenant, PassMode::Apply)
+        .await
+        .unwrap();
+    let done = host.get(&at).await.json();
+    assert_eq!(
+        (&done["state"], &done["changed"]),
+        (&json!("done"), &json!(3))
+    );
+    assert!(!done.to_string().to_lowercase().contains("quillfeather"));
+    let id = done["detail"]["reportId"].as_str().unwrap();
+    let report = host.get(&format!("{BASE}/erasures/{id}")).await.json();
+    let key = host.get(&format!("{BASE}/erasures")).await.json()["publicKey"].clone();
+    assert!(verify_report(&map(&report), key.as_str().unwrap()));
+    assert_eq!(report["pages"].as_array().unwrap().len(), 1, "{report}");
+    let page = host.get(&format!("{BASE}/erasures/{id}/pages/1")).await;
+    assert_eq!(page.json()["erased"].as_array().unwrap().len(), 3);
+    let other = host.get(&format!("{BASE}/erasures/{id}/pages/2")).await;
+    assert_eq!(other.status, StatusCode::NOT_FOUND);
+    // Nothing is left to do, so no job is needed.
+    let over = host.post(&path, request).await;
+    assert_eq!(
+        (over.status, &over.json()["changed"]),
+        (StatusCode::OK, &json!(false))
     );
 }
 

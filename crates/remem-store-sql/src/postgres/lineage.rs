@@ -4,10 +4,11 @@
 use super::gate::{Gate, Identity, Role, sql_call};
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, get, get_u64, read_entry as entry_of};
 use crate::stored::content_hash;
+use crate::trace::{TracePage, TracedRow};
 use remem_core::{Entry, EntryId, MemoryRef, Scope, Subject, TenantId, Timestamp};
 use remem_store::{
     EntryState, Lineage, RelatedEntry, RowCursor, StoreError, StoredSignature, SubjectTrace,
-    TracedEntry,
+    TracePosition, TracedEntry,
 };
 use std::collections::BTreeSet;
 use tokio_postgres::Row;
@@ -199,38 +200,43 @@ impl Gate {
         &self,
         tenant: &TenantId,
         subject: &Subject,
+        after: TracePosition,
+        limit: u32,
     ) -> Result<SubjectTrace, StoreError> {
-        let entries = format!("{ROWS_OF_SUBJECT} {TRACED}");
-        let survivors = format!("{ROWS_OF_SUBJECT} {MERGED_SURVIVORS}");
         let t = tenant.as_str();
         let digest = subject.bytes().as_slice();
-        let entries = self
-            .read(
+        let most = i64::from(limit);
+        let host = || Identity::as_host(tenant);
+        let begin = after.given.unwrap_or(RowCursor(i64::MIN, 0));
+        let given = self
+            .read_in_order(
                 Role::App,
-                Identity::as_host(tenant),
-                &entries,
-                &[&t, &digest],
+                host(),
+                sql_call(GIVEN, &[&t, &digest, &begin.0, &begin.1, &most]),
             )
             .await?;
+        let given: Vec<TracedRow> = given.iter().map(read_traced).collect::<Result<_, _>>()?;
+        let begin = after.derived.unwrap_or(RowCursor(i64::MIN, 0));
+        let (scopes, rows) = split_rows(&given);
+        let derived = self
+            .read(
+                Role::App,
+                host(),
+                DERIVED,
+                &[&t, &digest, &scopes, &rows, &begin.0, &begin.1, &most],
+            )
+            .await?;
+        let derived = derived.iter().map(read_traced).collect::<Result<_, _>>()?;
+        let page = TracePage::new(after, limit, given, derived);
+        let (scopes, rows) = split_rows(&page.rows);
         let survivors = self
             .read(
                 Role::App,
-                Identity::as_host(tenant),
-                &survivors,
-                &[&t, &digest],
+                host(),
+                MERGED_SURVIVORS,
+                &[&t, &digest, &scopes, &rows],
             )
             .await?;
-        let traced = |row: &Row| {
-            let (memory_ref, id) = parse_name(get(row, 0)?, get(row, 1)?)?;
-            let hash: Option<&[u8]> = get(row, 3)?;
-            Ok(TracedEntry {
-                memory_ref,
-                id,
-                direct: get(row, 4)?,
-                erased: get(row, 2)?,
-                content_hash: hash.and_then(|bytes| bytes.try_into().ok()),
-            })
-        };
         let merged = |row: &Row| {
             let (memory_ref, id) = parse_name(get(row, 0)?, get(row, 1)?)?;
             Ok((
@@ -239,17 +245,32 @@ impl Gate {
                 EntryId::parse(get(row, 2)?).ok_or(MALFORMED)?,
             ))
         };
-        Ok(SubjectTrace {
-            entries: entries
-                .iter()
-                .map(traced)
-                .collect::<Result<_, StoreError>>()?,
-            merged_survivors: survivors
+        Ok(page.into_trace(
+            survivors
                 .iter()
                 .map(merged)
                 .collect::<Result<_, StoreError>>()?,
-        })
+        ))
     }
+}
+
+/// Reads an entry of a trace with its position.
+fn read_traced(row: &Row) -> Result<TracedRow, StoreError> {
+    let (memory_ref, id) = parse_name(get(row, 2)?, get(row, 3)?)?;
+    let hash: Option<&[u8]> = get(row, 5)?;
+    let entry = TracedEntry {
+        memory_ref,
+        id,
+        direct: get(row, 6)?,
+        erased: get(row, 4)?,
+        content_hash: hash.and_then(|bytes| bytes.try_into().ok()),
+    };
+    Ok((RowCursor(get(row, 0)?, get(row, 1)?), entry))
+}
+
+/// The scopes and the numbers of rows, as the statements take them.
+fn split_rows(rows: &[TracedRow]) -> (Vec<i64>, Vec<i64>) {
+    rows.iter().map(|(row, _)| (row.0, row.1)).unzip()
 }
 
 fn read_entry(scope: &Scope, row: &Row) -> Result<(RowCursor, Entry), StoreError> {
@@ -272,23 +293,42 @@ fn read_signature(row: &Row) -> Result<StoredSignature, StoreError> {
     })
 }
 
-/// All rows that carry a subject: those that name it and, step by step, those made from them.
-/// `UNION` ends cycles: an entry that was made from another may be merged into it later. Each step
-/// looks its rows up one by one, here and below: the planner does not know how few they are, and
-/// would read all that the tenant has.
-const ROWS_OF_SUBJECT: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
-    SELECT scope_id, row_id FROM remem.entry_subject WHERE tenant_id = $1 AND subject = $2
-    UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN LATERAL (SELECT * FROM remem.lineage l
-      WHERE l.tenant_id = $1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id OFFSET 0) l)";
-const TRACED: &str = "SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, EXISTS (SELECT 1 FROM remem.entry_subject g
-      WHERE g.tenant_id = $1 AND g.subject = $2 AND g.scope_id = c.scope_id AND g.row_id = c.row_id) FROM carrying c
+/// Entries that a subject was given to, in the order of their rows. Each step looks its rows up one
+/// by one, here and below: the planner does not know how few they are, and would read all that the
+/// tenant has.
+const GIVEN: &str = "SELECT g.scope_id, g.row_id, s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, TRUE
+    FROM (SELECT scope_id, row_id FROM remem.entry_subject WHERE tenant_id = $1 AND subject = $2 AND (scope_id, row_id) > ($3, $4)
+      ORDER BY scope_id, row_id LIMIT $5) g
+    CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = g.scope_id AND e.row_id = g.row_id OFFSET 0) e
+    CROSS JOIN LATERAL (SELECT * FROM remem.scope s WHERE s.tenant_id = $1 AND s.scope_id = g.scope_id OFFSET 0) s
+    ORDER BY g.scope_id, g.row_id";
+/// Everything that was made from some rows, step by step, without what the subject was given to as
+/// well. `UNION` ends cycles: an entry that was made from another may be merged into it later.
+const DERIVED: &str = "WITH RECURSIVE given (scope_id, row_id) AS (SELECT * FROM unnest($3::bigint[], $4::bigint[])),
+    carrying (scope_id, row_id) AS (
+      SELECT scope_id, row_id FROM given
+      UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN LATERAL (SELECT * FROM remem.lineage l
+        WHERE l.tenant_id = $1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id OFFSET 0) l)
+    SELECT c.scope_id, c.row_id, s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, FALSE
+    FROM (SELECT w.scope_id, w.row_id FROM carrying w CROSS JOIN LATERAL (SELECT count(*) AS times FROM remem.entry_subject g
+        WHERE g.tenant_id = $1 AND g.subject = $2 AND g.scope_id = w.scope_id AND g.row_id = w.row_id) g
+      WHERE g.times = 0 AND (w.scope_id, w.row_id) > ($5, $6) ORDER BY w.scope_id, w.row_id LIMIT $7) c
     CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id OFFSET 0) e
     CROSS JOIN LATERAL (SELECT * FROM remem.scope s WHERE s.tenant_id = $1 AND s.scope_id = c.scope_id OFFSET 0) s
-    ORDER BY s.memory_ref, e.rev_from, e.id";
-const MERGED_SURVIVORS: &str = "SELECT s.memory_ref, m.id, e.id FROM carrying c
-    CROSS JOIN LATERAL (SELECT * FROM remem.entry m WHERE m.tenant_id = $1 AND m.scope_id = c.scope_id AND m.replaced_by = c.row_id
-      AND m.replaced_by IS NOT NULL AND m.erased_at IS NULL OFFSET 0) m
-    CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id OFFSET 0) e
+    ORDER BY c.scope_id, c.row_id";
+/// Entries that were merged into some rows without carrying the subject: neither was it given to
+/// them, nor to anything that they were made from.
+const MERGED_SURVIVORS: &str = "WITH RECURSIVE merged (scope_id, row_id, id, by_row) AS MATERIALIZED (
+      SELECT m.scope_id, m.row_id, m.id, m.replaced_by FROM unnest($3::bigint[], $4::bigint[]) AS w (scope_id, row_id)
+      CROSS JOIN LATERAL (SELECT * FROM remem.entry m WHERE m.tenant_id = $1 AND m.scope_id = w.scope_id AND m.replaced_by = w.row_id
+        AND m.replaced_by IS NOT NULL AND m.erased_at IS NULL OFFSET 0) m WHERE m.removed_reason = 'merged'),
+    above (origin_scope, origin, scope_id, row_id) AS (
+      SELECT scope_id, row_id, scope_id, row_id FROM merged
+      UNION SELECT a.origin_scope, a.origin, l.source_scope, l.source_row FROM above a CROSS JOIN LATERAL (SELECT * FROM remem.lineage l
+        WHERE l.tenant_id = $1 AND l.scope_id = a.scope_id AND l.row_id = a.row_id OFFSET 0) l)
+    SELECT s.memory_ref, c.id, e.id FROM merged c
+    CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.by_row OFFSET 0) e
     CROSS JOIN LATERAL (SELECT * FROM remem.scope s WHERE s.tenant_id = $1 AND s.scope_id = c.scope_id OFFSET 0) s
-    WHERE m.removed_reason = 'merged' AND (m.scope_id, m.row_id) NOT IN (SELECT scope_id, row_id FROM carrying)
-    ORDER BY s.memory_ref, m.rev_from, m.id";
+    WHERE (c.scope_id, c.row_id) NOT IN (SELECT a.origin_scope, a.origin FROM above a CROSS JOIN LATERAL (SELECT * FROM remem.entry_subject g
+      WHERE g.tenant_id = $1 AND g.subject = $2 AND g.scope_id = a.scope_id AND g.row_id = a.row_id OFFSET 0) g)
+    ORDER BY c.scope_id, c.row_id";

@@ -55,7 +55,7 @@ use remem_store::{
     ActionLink, CandidateSet, CommitResult, DueWork, EndedStatement, EntryActions, Filter, Lineage,
     MemoryStats, MemorySummary, Neighbours, Page, Probe, ReadAt, RecordLookup, RescanPage,
     RetentionCount, Review, RowCursor, SlotAnswer, Snapshot, Store, StoreError, StoreFeatures,
-    StoredSignature, SubjectTrace, TenantHead, VectorCounts, WorldRule,
+    StoredSignature, SubjectTrace, TenantHead, TracePosition, VectorCounts, WorldRule,
 };
 use shared::NodeState;
 use std::sync::Arc;
@@ -523,8 +523,10 @@ impl Store for PostgresStore {
         &self,
         tenant: &TenantId,
         subject: &Subject,
+        after: TracePosition,
+        limit: u32,
     ) -> Result<SubjectTrace, StoreError> {
-        self.shared.gate.trace(tenant, subject).await
+        self.shared.gate.trace(tenant, subject, after, limit).await
     }
 
     async fn head(&self, tenant: &TenantId) -> Result<TenantHead, StoreError> {

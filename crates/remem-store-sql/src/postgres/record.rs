@@ -134,6 +134,28 @@ impl Gate {
                 )
                 .await
             }
+            RecordLookup::Sources(entries) => {
+                let sql = format!(
+                    "SELECT {RECORD_COLUMNS} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.source_row IS NOT NULL AND (r.source_scope, r.source_row)
+                       IN (SELECT i.scope_id, i.row_id FROM unnest($3::text[], $4::bytea[]) AS w (memory_ref, id_hash)
+                         JOIN remem.scope o ON o.tenant_id = $1 AND o.memory_ref = w.memory_ref
+                         JOIN remem.entry i ON i.tenant_id = $1 AND i.scope_id = o.scope_id AND i.id_hash = w.id_hash)
+                     ORDER BY r.key LIMIT $5"
+                );
+                let (memories, hashes): (Vec<&str>, Vec<Vec<u8>>) = entries
+                    .iter()
+                    .map(|(memory_ref, id)| {
+                        let hash = content_hash(id.as_str().as_bytes()).to_vec();
+                        (memory_ref.as_str(), hash)
+                    })
+                    .unzip();
+                self.query_records(
+                    tenant,
+                    kind,
+                    sql_call(&sql, &[&name, &kind_name, &memories, &hashes, &limit]),
+                )
+                .await
+            }
         }
     }
 

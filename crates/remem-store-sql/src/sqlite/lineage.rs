@@ -3,11 +3,12 @@
 
 use super::connection::store_error;
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, read_entry, scope_id};
+use crate::trace::{TracePage, TracedRow};
 use remem_core::sabotage;
 use remem_core::{Entry, EntryId, MemoryRef, Scope, Subject, TenantId, Timestamp};
 use remem_store::{
     EntryState, Lineage, RelatedEntry, RowCursor, StoreError, StoredSignature, SubjectTrace,
-    TracedEntry,
+    TracePosition, TracedEntry,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
@@ -219,80 +220,82 @@ fn relatives(
     rows.iter().map(relative).collect()
 }
 
-/// All rows that carry a subject: those that name it and, step by step, those made from them.
-/// `UNION` ends cycles: an entry that was made from another may be merged into it later. `CROSS
-/// JOIN`, here and below, makes SQLite look up the few rows that are needed, rather than begin with
-/// all that were ever merged.
-const ROWS_OF_SUBJECT: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
-    SELECT scope_id, row_id FROM entry_subject WHERE tenant_id = ?1 AND subject = ?2
-    UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN lineage l
-      ON l.tenant_id = ?1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id)";
+/// Entries that a subject was given to, in the order of their rows.
+const GIVEN: &str = "SELECT g.scope_id, g.row_id, s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, TRUE
+    FROM (SELECT scope_id, row_id FROM entry_subject WHERE tenant_id = ?1 AND subject = ?2 AND (scope_id, row_id) > (?3, ?4)
+      ORDER BY scope_id, row_id LIMIT ?5) g
+    CROSS JOIN entry e ON e.tenant_id = ?1 AND e.row_id = g.row_id CROSS JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = g.scope_id
+    ORDER BY g.scope_id, g.row_id";
 
-/// All entries that carry a subject, and the entries merged into them that do not.
+/// Everything that was made from some rows, step by step, without what the subject was given to as
+/// well. `UNION` ends cycles: an entry that was made from another may be merged into it later.
+/// `CROSS JOIN`, here and below, makes SQLite look up the few rows that are needed, rather than
+/// begin with all that were ever merged.
+const DERIVED: &str = "WITH RECURSIVE given (scope_id, row_id) AS (
+      SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?3)),
+    carrying (scope_id, row_id) AS (
+      SELECT scope_id, row_id FROM given
+      UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN lineage l
+        ON l.tenant_id = ?1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id)
+    SELECT c.scope_id, c.row_id, s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, FALSE
+    FROM (SELECT scope_id, row_id FROM carrying w WHERE (scope_id, row_id) > (?4, ?5) AND NOT EXISTS (SELECT 1 FROM entry_subject g
+        WHERE g.tenant_id = ?1 AND g.subject = ?2 AND g.scope_id = w.scope_id AND g.row_id = w.row_id)
+      ORDER BY scope_id, row_id LIMIT ?6) c
+    CROSS JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id CROSS JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
+    ORDER BY c.scope_id, c.row_id";
+
+/// Entries that were merged into some rows without carrying the subject: neither was it given to
+/// them, nor to anything that they were made from.
+const MERGED_SURVIVORS: &str = "WITH RECURSIVE merged (scope_id, row_id, by_row) AS MATERIALIZED (
+      SELECT m.scope_id, m.row_id, m.replaced_by FROM json_each(?3) w CROSS JOIN entry m
+        ON m.tenant_id = ?1 AND m.scope_id = json_extract(w.value, '$[0]') AND m.replaced_by = json_extract(w.value, '$[1]')
+        AND m.erased_at IS NULL WHERE m.removed_reason = 'merged'),
+    above (origin, scope_id, row_id) AS (
+      SELECT row_id, scope_id, row_id FROM merged
+      UNION SELECT a.origin, l.source_scope, l.source_row FROM above a CROSS JOIN lineage l
+        ON l.tenant_id = ?1 AND l.scope_id = a.scope_id AND l.row_id = a.row_id)
+    SELECT s.memory_ref, m.id, e.id FROM merged c
+    CROSS JOIN entry m ON m.tenant_id = ?1 AND m.row_id = c.row_id CROSS JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.by_row
+    CROSS JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
+    WHERE c.row_id NOT IN (SELECT a.origin FROM above a CROSS JOIN entry_subject g
+      ON g.tenant_id = ?1 AND g.subject = ?2 AND g.scope_id = a.scope_id AND g.row_id = a.row_id)
+    ORDER BY c.scope_id, c.row_id";
+
+/// A page of the entries that carry a subject, and the entries merged into them that do not.
 pub(super) fn trace(
     db: &Connection,
     tenant: &TenantId,
     subject: &Subject,
+    after: TracePosition,
+    limit: u32,
 ) -> Result<SubjectTrace, StoreError> {
-    let statement = format!(
-        "{ROWS_OF_SUBJECT} SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, EXISTS (SELECT 1 FROM entry_subject g
-           WHERE g.tenant_id = ?1 AND g.subject = ?2 AND g.scope_id = c.scope_id AND g.row_id = c.row_id) FROM carrying c
-         CROSS JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id CROSS JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
-         ORDER BY s.memory_ref, e.rev_from, e.id"
-    );
-    let sql = sabotage!(
+    let tenant = tenant.as_str();
+    let subject = subject.bytes();
+    let begin = after.given.unwrap_or(RowCursor(i64::MIN, 0));
+    let values = params![tenant, subject, begin.0, begin.1, limit];
+    let given = traced_rows(db, GIVEN, values)?;
+    let derived_sql = sabotage!(
         "a-trace-goes-one-step",
-        statement,
-        statement.replace(
-            "FROM carrying c CROSS JOIN lineage l\n      ON l.tenant_id",
-            "FROM entry_subject c CROSS JOIN lineage l\n      ON c.subject = ?2 AND l.tenant_id"
+        DERIVED,
+        &DERIVED.replace(
+            "FROM carrying c CROSS JOIN lineage",
+            "FROM given c CROSS JOIN lineage"
         )
     );
-    let read = |row: &Row<'_>| {
-        let memory_ref: String = row.get(0)?;
-        let id: String = row.get(1)?;
-        let unreadable =
-            || rusqlite::Error::InvalidColumnType(0, String::new(), rusqlite::types::Type::Text);
-        let (memory_ref, id) = MemoryRef::parse(&memory_ref)
-            .zip(EntryId::parse(&id))
-            .ok_or_else(unreadable)?;
-        Ok(TracedEntry {
-            memory_ref,
-            id,
-            direct: row.get(4)?,
-            erased: row.get(2)?,
-            content_hash: row.get(3)?,
-        })
-    };
-    let values = params![tenant.as_str(), subject.bytes()];
-    let entries = db
-        .prepare_cached(&sql)
-        .and_then(|mut query| query.query_map(values, read)?.collect())
-        .map_err(store_error)?;
-    Ok(SubjectTrace {
-        entries,
-        merged_survivors: merged_survivors(db, tenant, subject)?,
-    })
-}
-
-/// Entries that were merged into an entry of this subject without carrying it themselves: memory,
-/// entry, and the entry that replaced it.
-fn merged_survivors(
-    db: &Connection,
-    tenant: &TenantId,
-    subject: &Subject,
-) -> Result<Vec<(MemoryRef, EntryId, EntryId)>, StoreError> {
-    let sql = format!(
-        "{ROWS_OF_SUBJECT} SELECT s.memory_ref, m.id, e.id FROM carrying c
-         CROSS JOIN entry m ON m.tenant_id = ?1 AND m.scope_id = c.scope_id AND m.replaced_by = c.row_id AND m.erased_at IS NULL
-         CROSS JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id CROSS JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
-         WHERE m.removed_reason = 'merged' AND m.row_id NOT IN (SELECT row_id FROM carrying) ORDER BY s.memory_ref, m.rev_from, m.id"
-    );
+    let begin = after.derived.unwrap_or(RowCursor(i64::MIN, 0));
+    let rows = json_rows(&given);
+    let values = params![tenant, subject, rows, begin.0, begin.1, limit];
+    let derived = traced_rows(db, derived_sql, values)?;
+    let page = TracePage::new(after, limit, given, derived);
+    let rows = json_rows(&page.rows);
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-    let values = params![tenant.as_str(), subject.bytes()];
-    let rows: Vec<(String, String, String)> = db
-        .prepare_cached(&sql)
-        .and_then(|mut query| query.query_map(values, read)?.collect())
+    let found: Vec<(String, String, String)> = db
+        .prepare_cached(MERGED_SURVIVORS)
+        .and_then(|mut query| {
+            query
+                .query_map(params![tenant, subject, rows], read)?
+                .collect()
+        })
         .map_err(store_error)?;
     let named = |(memory_ref, id, by): &(String, String, String)| {
         let (memory_ref, id) = MemoryRef::parse(memory_ref)
@@ -300,5 +303,39 @@ fn merged_survivors(
             .ok_or(MALFORMED)?;
         Ok((memory_ref, id, EntryId::parse(by).ok_or(MALFORMED)?))
     };
-    rows.iter().map(named).collect()
+    Ok(page.into_trace(found.iter().map(named).collect::<Result<_, StoreError>>()?))
+}
+
+/// Runs a statement that returns traced entries.
+fn traced_rows(
+    db: &Connection,
+    sql: &str,
+    values: &[&dyn rusqlite::ToSql],
+) -> Result<Vec<TracedRow>, StoreError> {
+    let read = |row: &Row<'_>| {
+        let memory_ref: String = row.get(2)?;
+        let id: String = row.get(3)?;
+        let unreadable =
+            || rusqlite::Error::InvalidColumnType(0, String::new(), rusqlite::types::Type::Text);
+        let (memory_ref, id) = MemoryRef::parse(&memory_ref)
+            .zip(EntryId::parse(&id))
+            .ok_or_else(unreadable)?;
+        let entry = TracedEntry {
+            memory_ref,
+            id,
+            direct: row.get(6)?,
+            erased: row.get(4)?,
+            content_hash: row.get(5)?,
+        };
+        Ok((RowCursor(row.get(0)?, row.get(1)?), entry))
+    };
+    db.prepare_cached(sql)
+        .and_then(|mut query| query.query_map(values, read)?.collect())
+        .map_err(store_error)
+}
+
+/// Rows as the JSON text that the statements above take.
+fn json_rows(rows: &[TracedRow]) -> String {
+    let pairs: Vec<[i64; 2]> = rows.iter().map(|(row, _)| [row.0, row.1]).collect();
+    serde_json::json!(pairs).to_string()
 }

@@ -49,7 +49,7 @@ use remem_store::{
     ActionLink, CandidateSet, CommitResult, DueWork, EndedStatement, EntryActions, Filter, Lineage,
     MemoryStats, MemorySummary, Neighbours, Page, Probe, ReadAt, RecordLookup, RescanPage,
     RetentionCount, Review, RowCursor, SlotAnswer, Snapshot, Store, StoreError, StoreFeatures,
-    StoredSignature, SubjectTrace, TenantHead, VectorCounts, WorldRule,
+    StoredSignature, SubjectTrace, TenantHead, TracePosition, VectorCounts, WorldRule,
 };
 use rusqlite::Connection;
 use std::collections::HashMap;
@@ -652,11 +652,15 @@ impl Store for SqliteStore {
         &self,
         tenant: &TenantId,
         subject: &Subject,
+        after: TracePosition,
+        limit: u32,
     ) -> Result<SubjectTrace, StoreError> {
         let t = tenant.clone();
         let subject = *subject;
-        self.read_as_host(tenant, move |db| lineage::trace(db, &t, &subject))
-            .await
+        self.read_as_host(tenant, move |db| {
+            lineage::trace(db, &t, &subject, after, limit)
+        })
+        .await
     }
 
     async fn head(&self, tenant: &TenantId) -> Result<TenantHead, StoreError> {

@@ -127,6 +127,26 @@ pub(super) fn tied(
         RecordLookup::Source(memory_ref, id) => {
             records_of_source(db, tenant, kind, (memory_ref, id), limit)
         }
+        RecordLookup::Sources(entries) => {
+            let sql = format!(
+                "SELECT {RECORD_COLUMNS} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.source_row IS NOT NULL AND (r.source_scope, r.source_row)
+                   IN (SELECT i.scope_id, i.row_id FROM json_each(?3) w
+                     CROSS JOIN scope o ON o.tenant_id = ?1 AND o.memory_ref = json_extract(w.value, '$[0]')
+                     CROSS JOIN entry i ON i.tenant_id = ?1 AND i.scope_id = o.scope_id AND i.id = json_extract(w.value, '$[1]'))
+                 ORDER BY r.key LIMIT ?4"
+            );
+            let names: Vec<[&str; 2]> = entries
+                .iter()
+                .map(|(memory_ref, id)| [memory_ref.as_str(), id.as_str()])
+                .collect();
+            let names = serde_json::json!(names).to_string();
+            query_records(
+                db,
+                kind,
+                &sql,
+                params![tenant.as_str(), kind.as_str(), names, limit],
+            )
+        }
     }
 }
 

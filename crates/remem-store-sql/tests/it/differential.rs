@@ -13,7 +13,7 @@ use remem_core::{
 };
 use remem_store::{
     CandidateSet, DueWork, Filter, ListPosition, Page, Probe, ReadAt, RecordLookup, Review,
-    SearchCandidate, Store, StoreError,
+    SearchCandidate, Store, StoreError, TracePosition,
 };
 use remem_store_sql::{Location, PostgresStore, SqliteStore};
 use remem_testkit::conformance::{admit, admit_by, id};
@@ -673,15 +673,39 @@ async fn view_work(store: &dyn Store, tenant: &TenantId, now: Timestamp) -> Vec<
     view
 }
 
+/// The pages of a trace, which both stores have in the order in which entries were written.
+async fn trace_pages(
+    store: &dyn Store,
+    tenant: &TenantId,
+    subject: &Subject,
+    limit: u32,
+) -> Vec<String> {
+    let mut pages = Vec::new();
+    let mut after = Some(TracePosition::default());
+    while let Some(position) = after {
+        let page = store
+            .trace_subject(tenant, subject, position, limit)
+            .await
+            .unwrap();
+        after = page.next;
+        pages.push(format!(
+            "{:?} {:?} {}",
+            page.entries,
+            page.merged_survivors,
+            after.is_some()
+        ));
+    }
+    pages
+}
+
 /// The relations of entries. Row ids are specific to a store; the entries behind them are not.
 async fn view_lineage(store: &dyn Store, tenant: &TenantId, world: &Workload) -> Vec<String> {
     let mut view = Vec::new();
     for number in 0..SUBJECTS {
-        view.push(format_result(
-            store
-                .trace_subject(tenant, &Subject::from_bytes([number as u8; 32]))
-                .await,
-        ));
+        let subject = Subject::from_bytes([number as u8; 32]);
+        for limit in [3, 10_000] {
+            view.extend(trace_pages(store, tenant, &subject, limit).await);
+        }
     }
     for memory in MEMORIES {
         let scope = Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap());
@@ -782,7 +806,15 @@ async fn view_ties(store: &dyn Store, tenant: &TenantId, world: &Workload) -> Ve
         }
         for memory in MEMORIES {
             let scope = Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap());
-            for name in world.known.get(&scope).into_iter().flatten().rev().take(25) {
+            let names = || world.known.get(&scope).into_iter().flatten().rev().take(25);
+            let sources = names()
+                .map(|name| (scope.memory_ref.clone(), name.clone()))
+                .collect();
+            let sources = RecordLookup::Sources(sources);
+            view.push(format_records(
+                store.records_by(tenant, kind, &sources, 100).await.unwrap(),
+            ));
+            for name in names() {
                 let source = RecordLookup::Source(scope.memory_ref.clone(), name.clone());
                 view.push(format_records(
                     store.records_by(tenant, kind, &source, 100).await.unwrap(),

@@ -19,6 +19,7 @@ use remem_core::{
 };
 use remem_store::{
     ChangeOutcome, Directory, Filter, KeyRecord, Probe, ReadAt, Store, StoreError, TenantRecord,
+    TracePosition,
 };
 use remem_store_sql::PostgresStore;
 use remem_testkit::conformance::{self, NOON, admit, all, delete, draft, id, names, put, scope};
@@ -1618,7 +1619,10 @@ async fn view(store: &PostgresStore, s: &Scope) -> String {
         .unwrap();
     let keys = store.directory().keys(&s.tenant).await.unwrap();
     let checked = store.verify(&s.tenant).await.unwrap();
-    let trace = store.trace_subject(&s.tenant, &SUBJECT).await.unwrap();
+    let trace = store
+        .trace_subject(&s.tenant, &SUBJECT, TracePosition::default(), 100)
+        .await
+        .unwrap();
     let lineage = store.lineage(s, &id("e2")).await.unwrap();
     let signed = store.signatures(s, None, 9).await.unwrap();
     let unsigned = store.entries_without_signature(s, None, 9).await.unwrap();
@@ -1717,7 +1721,7 @@ async fn statements_isolate_tenants_without_the_tenant_policies() {
     store.commit(forget).await.unwrap();
     assert!(
         store
-            .trace_subject(&a.tenant, &SUBJECT)
+            .trace_subject(&a.tenant, &SUBJECT, TracePosition::default(), 100)
             .await
             .unwrap()
             .entries

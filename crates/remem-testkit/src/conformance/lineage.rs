@@ -4,7 +4,7 @@ use super::memory::{MemoryFixture, subject};
 use super::snapshots::{close_snapshot, open_snapshot};
 use super::{NOON, admit, draft, id, scope};
 use remem_core::{Batch, Draft, RetireReason, Scope, Subject, TenantId};
-use remem_store::{ChangeOutcome, EntryState, Store, SubjectTrace};
+use remem_store::{ChangeOutcome, EntryState, Store, SubjectTrace, TracePosition};
 
 pub(super) async fn exercise(store: &dyn Store) {
     lineage_lists_direct_sources_and_results(store).await;
@@ -12,6 +12,8 @@ pub(super) async fn exercise(store: &dyn Store) {
     a_trace_stops_at_a_cycle(store).await;
     entries_to_revive_are_listed_exactly(store).await;
     subjects_stay_in_their_tenant(store).await;
+    a_trace_comes_in_bounded_pages(store).await;
+    erasing_page_by_page_finds_everything(store).await;
 }
 
 async fn put_in(
@@ -37,11 +39,47 @@ async fn put_in(
     ));
 }
 
+/// All pages of a trace, of this size.
+async fn trace_pages(
+    store: &dyn Store,
+    tenant: &TenantId,
+    number: u8,
+    limit: u32,
+) -> Vec<SubjectTrace> {
+    let mut pages = Vec::new();
+    let mut after = Some(TracePosition::default());
+    while let Some(position) = after {
+        let page = store
+            .trace_subject(tenant, &subject(number), position, limit)
+            .await
+            .expect("read");
+        after = page.next;
+        pages.push(page);
+        assert!(pages.len() < 1_000, "it ends");
+    }
+    pages
+}
+
+/// All entries that carry a subject, by name: the same on pages of one as on one page.
 async fn trace(store: &dyn Store, tenant: &TenantId, number: u8) -> SubjectTrace {
-    store
-        .trace_subject(tenant, &subject(number))
-        .await
-        .expect("read")
+    let [one, all] = [1, 1_000].map(async |limit| {
+        let mut whole = SubjectTrace::default();
+        for page in trace_pages(store, tenant, number, limit).await {
+            whole.entries.extend(page.entries);
+            whole.merged_survivors.extend(page.merged_survivors);
+        }
+        whole
+            .entries
+            .sort_by(|a, b| (&a.memory_ref, &a.id).cmp(&(&b.memory_ref, &b.id)));
+        // What was made from the entries of several pages comes with each of them.
+        whole.entries.dedup();
+        whole.merged_survivors.sort();
+        whole.merged_survivors.dedup();
+        whole
+    });
+    let all = all.await;
+    assert_eq!(one.await, all);
+    all
 }
 
 /// Formats a trace as `memory/name`, with `!` where the text is erased.
@@ -150,7 +188,7 @@ async fn a_trace_follows_lineage_to_its_end(store: &dyn Store) {
     );
     assert_eq!(
         format_trace(&trace(store, &one.tenant, 2).await),
-        ["one/a", "one/other", "one/b", "one/d", "two/c"]
+        ["one/a", "one/b", "one/d", "one/other", "two/c"]
     );
     assert_eq!(
         format_trace(&trace(store, &one.tenant, 3).await),
@@ -236,7 +274,7 @@ async fn entries_to_revive_are_listed_exactly(store: &dyn Store) {
     m.retire("elsewhere", RetireReason::Merged, "alone").await;
     m.forget("erased").await;
     let found = trace(store, &m.s.tenant, 1).await;
-    assert_eq!(format_trace(&found), ["m/kept", "m/guilty", "m/derived"]);
+    assert_eq!(format_trace(&found), ["m/derived", "m/guilty", "m/kept"]);
     assert_eq!(
         found.merged_survivors,
         [(m.memory_ref(), id("innocent"), id("kept"))]
@@ -287,4 +325,66 @@ async fn subjects_stay_in_their_tenant(store: &dyn Store) {
         (vec!["m/a".to_owned(), "m/b".to_owned()], 1)
     );
     assert_eq!(there.live().await, ["a", "b"]);
+}
+
+async fn a_trace_comes_in_bounded_pages(store: &dyn Store) {
+    let m = MemoryFixture::new(store, "lineage-pages");
+    for name in ["a", "b", "c"] {
+        m.put_about(name, &[subject(1)], &[]).await;
+    }
+    for name in ["x", "y", "z"] {
+        m.put_about(name, &[], &["a", "c"]).await;
+    }
+    m.put_about("both", &[subject(1)], &["x"]).await;
+    let pages = trace_pages(store, &m.s.tenant, 1, 2).await;
+    let names: Vec<String> = pages
+        .iter()
+        .map(|page| {
+            let names: Vec<&str> = page.entries.iter().map(|e| e.id.as_str()).collect();
+            names.join(" ")
+        })
+        .collect();
+    // The second page of what was made from `a` and `b` comes with them, and not before.
+    assert_eq!(names, ["x y", "z a b", "x y", "z c both", ""]);
+    m.verify().await;
+}
+
+/// Every page is erased before the next one is read, and a merged entry that the subject was given
+/// to, which comes on a later page, is not revived.
+async fn erasing_page_by_page_finds_everything(store: &dyn Store) {
+    let m = MemoryFixture::new(store, "lineage-page-by-page");
+    m.put_about("kept", &[subject(1)], &[]).await;
+    m.put(&["innocent"]).await;
+    m.put_about("later", &[subject(1)], &[]).await;
+    m.put_about("of-later", &[], &["later"]).await;
+    m.put_about("of-both", &[], &["kept", "later"]).await;
+    for name in ["innocent", "later", "of-later"] {
+        m.retire(name, RetireReason::Merged, "kept").await;
+    }
+    let mut revived = Vec::new();
+    let mut after = Some(TracePosition::default());
+    while let Some(position) = after {
+        let page = store
+            .trace_subject(&m.s.tenant, &subject(1), position, 1)
+            .await
+            .expect("read");
+        after = page.next;
+        let batch = page.entries.iter().fold(m.batch(), |batch, e| {
+            batch.forget(e.memory_ref.clone(), e.id.clone())
+        });
+        let survivors = page.merged_survivors.iter();
+        revived.extend(survivors.map(|(_, id, _)| id.as_str().to_owned()));
+        let survivors = page.merged_survivors.iter();
+        let batch = survivors.fold(batch, |batch, (memory_ref, id, _)| {
+            batch.revive(memory_ref.clone(), id.clone())
+        });
+        store.commit(batch).await.expect("applied");
+    }
+    assert_eq!(revived, ["innocent"]);
+    assert_eq!(m.live().await, ["innocent"]);
+    for name in ["kept", "later", "of-later", "of-both"] {
+        assert_eq!(m.state(name).await, EntryState::Forgotten, "{name}");
+    }
+    assert_eq!(trace(store, &m.s.tenant, 1).await, SubjectTrace::default());
+    m.verify().await;
 }

@@ -210,6 +210,15 @@ async fn a_record_is_deleted_with_the_text_of_its_source(store: &dyn Store) {
     }
     let source = RecordLookup::Source(s.memory_ref.clone(), id("kept"));
     assert_eq!(tied(store, &s, source.clone()).await, ["kept"]);
+    let sources = |names: &[&str]| {
+        let names = names.iter().map(|name| (s.memory_ref.clone(), id(name)));
+        RecordLookup::Sources(names.collect())
+    };
+    assert_eq!(
+        tied(store, &s, sources(&["kept", "deleted", "never"])).await,
+        ["deleted", "kept"]
+    );
+    assert!(tied(store, &s, sources(&[])).await.is_empty());
     delete(store, &s, "deleted", NOON).await;
     let batch = || Batch::new(s.tenant.clone(), NOON.plus_ms(20));
     store

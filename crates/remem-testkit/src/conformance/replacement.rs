@@ -7,7 +7,7 @@ use super::snapshots::{close_snapshot, open_snapshot, snapshot_at};
 use super::{NOON, admit, draft, id};
 use futures_util::future::join_all;
 use remem_core::{Batch, Draft, EventKind, RetireReason, Timestamp};
-use remem_store::{ChangeOutcome, DueWork, EntryState, ReadAt, Store};
+use remem_store::{ChangeOutcome, DueWork, EntryState, ReadAt, Store, TracePosition};
 
 pub(super) async fn exercise(store: &dyn Store) {
     merging_keeps_the_text_and_adds_support(store).await;
@@ -334,7 +334,7 @@ async fn forgetting_overrides_every_other_end(store: &dyn Store) {
         (ChangeOutcome::NoChange, vec!["stays".to_owned()])
     );
     let trace = store
-        .trace_subject(&m.s.tenant, &subject(1))
+        .trace_subject(&m.s.tenant, &subject(1), TracePosition::default(), 100)
         .await
         .expect("read");
     assert_eq!(
@@ -351,7 +351,7 @@ async fn forgetting_overrides_every_other_end(store: &dyn Store) {
     m.purge().await;
     assert_eq!(
         store
-            .trace_subject(&m.s.tenant, &subject(1))
+            .trace_subject(&m.s.tenant, &subject(1), TracePosition::default(), 100)
             .await
             .expect("read")
             .entries
@@ -366,7 +366,7 @@ async fn forgetting_overrides_every_other_end(store: &dyn Store) {
     );
     assert!(
         store
-            .trace_subject(&m.s.tenant, &subject(1))
+            .trace_subject(&m.s.tenant, &subject(1), TracePosition::default(), 100)
             .await
             .expect("read")
             .entries

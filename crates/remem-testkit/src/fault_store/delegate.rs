@@ -10,7 +10,7 @@ use remem_store::{
     ActionLink, CandidateSet, CommitResult, DueWork, EndedStatement, EntryActions, Filter, Lineage,
     MemoryStats, MemorySummary, Neighbours, Page, Probe, ReadAt, RecordLookup, RescanPage,
     RetentionCount, RowCursor, SlotAnswer, Snapshot, Store, StoreError, StoreFeatures,
-    StoredSignature, SubjectTrace, TenantHead, VectorCounts, WorldRule,
+    StoredSignature, SubjectTrace, TenantHead, TracePosition, VectorCounts, WorldRule,
 };
 use std::sync::atomic::Ordering;
 use tokio::sync::watch;
@@ -308,9 +308,13 @@ impl Store for FaultStore {
         &self,
         tenant: &TenantId,
         subject: &Subject,
+        after: TracePosition,
+        limit: u32,
     ) -> Result<SubjectTrace, StoreError> {
         self.read()?;
-        self.inner.trace_subject(tenant, subject).await
+        self.inner
+            .trace_subject(tenant, subject, after, limit)
+            .await
     }
     async fn head(&self, tenant: &TenantId) -> Result<TenantHead, StoreError> {
         self.tally("head", 0);

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 #[command(
     after_help = "Erases, in all memories of the tenant, the entries with this subject, \
     everything made from them, and its archives. This cannot be undone. \
+    A server goes on with it as a job after five seconds, which the command waits for. \
     `remem vacuum` then removes the bytes from the files at once.\n\n\
     Examples:\n  remem forget ada@example.org --dry-run\n  \
     remem forget ada@example.org --report ada.json\n  \
@@ -38,6 +39,9 @@ pub enum ErasureCommand {
     Show {
         /// Report id, as `erasure list` shows it
         id: String,
+        /// Print this page of a report that names what was erased on pages, counted from 1
+        #[arg(long, value_name = "NUMBER")]
+        page: Option<usize>,
     },
     /// Verify the signature of a report; needs no server
     Verify {

@@ -1,18 +1,17 @@
 //! `remem forget` and `remem erasure`: erases a subject, and lists, shows and verifies the reports.
 
 use super::api;
+use super::passes::follow::{OpenedApi, check_done, follow_job};
 use crate::cli::{ErasureCommand, ForgetArgs, GlobalArgs};
 use crate::hints;
 use crate::output::{self, UsageError, preview};
 use anyhow::{Context, bail};
 use remem_engine::forget;
-use remem_server::MemoryApi;
-use remem_wire::forget::{ErasuresQuery, ForgetAnswer, ForgetRequest};
+use remem_wire::forget::{ErasuresQuery, ForgetAnswer, ForgetAnswered, ForgetRequest};
 use serde_json::{Map, Value};
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
-use std::sync::Arc;
 
 type ReportMap = Map<String, Value>;
 
@@ -30,8 +29,8 @@ pub async fn run(global: &GlobalArgs, command: &ForgetArgs) -> anyhow::Result<()
     } else {
         command.subject.clone()
     };
-    let api = api(global).await?;
-    if asks && !ask_to_confirm(&api, &subject).await? {
+    let opened = OpenedApi::open(global).await?;
+    if asks && !ask_to_confirm(&opened, &subject).await? {
         bail!("not confirmed; nothing was erased");
     }
     // The file is created before anything is erased: the answer to the erasure is the only one that
@@ -42,12 +41,7 @@ pub async fn run(global: &GlobalArgs, command: &ForgetArgs) -> anyhow::Result<()
         .filter(|_| !command.dry_run)
         .map(create_file)
         .transpose()?;
-    let answer = api
-        .forget(ForgetRequest {
-            subject,
-            dry_run: command.dry_run,
-        })
-        .await;
+    let answer = forget_to_end(&opened, subject, command.dry_run).await;
     let answer = answer
         .inspect_err(|_| remove_file(command.report.as_deref().filter(|_| !command.dry_run)))?;
     if let (Some(file), true) = (&mut file, answer.changed) {
@@ -69,14 +63,38 @@ pub async fn run(global: &GlobalArgs, command: &ForgetArgs) -> anyhow::Result<()
     Ok(())
 }
 
+/// Forgets a subject, and waits for the job if it becomes one.
+async fn forget_to_end(
+    opened: &OpenedApi,
+    subject: String,
+    dry_run: bool,
+) -> anyhow::Result<ForgetAnswer> {
+    let request = ForgetRequest { subject, dry_run };
+    let job = match opened.api.forget(request.clone()).await? {
+        ForgetAnswered::Done(answer) => return Ok(answer),
+        ForgetAnswered::Started(job) => follow_job(opened, *job).await?,
+    };
+    let report_id = job.detail.get("reportId").and_then(Value::as_str);
+    let report_id = report_id.map(str::to_owned);
+    check_done(job)?;
+    if let Some(id) = report_id {
+        let report = opened.api.erasure(&id).await?;
+        return Ok(ForgetAnswer {
+            changed: true,
+            more: false,
+            report,
+        });
+    }
+    // Nothing was left to erase: the host says so at once.
+    match opened.api.forget(request).await? {
+        ForgetAnswered::Done(answer) => Ok(answer),
+        ForgetAnswered::Started(job) => bail!("{} goes on with it; see `remem pass jobs`", job.id),
+    }
+}
+
 /// Shows what would be erased, and asks whether to erase it.
-async fn ask_to_confirm(api: &Arc<dyn MemoryApi>, subject: &str) -> anyhow::Result<bool> {
-    let planned = api
-        .forget(ForgetRequest {
-            subject: subject.to_owned(),
-            dry_run: true,
-        })
-        .await?;
+async fn ask_to_confirm(opened: &OpenedApi, subject: &str) -> anyhow::Result<bool> {
+    let planned = forget_to_end(opened, subject.to_owned(), true).await?;
     show(&planned, "would be");
     if !planned.changed {
         return Ok(true);
@@ -150,17 +168,24 @@ fn show(answer: &ForgetAnswer, verb: &str) {
     let erased = rows("erased", "erased");
     let revived = rows("revived", "revived");
     let archives = rows("archives", "archive erased");
+    let pages = answer.report.get("pages").and_then(Value::as_array);
+    // What is on pages is not listed; what is in memories of single users is not named at all.
+    let total = |list: &str, listed: &[Vec<String>]| match pages {
+        Some(_) => counted(answer, list),
+        None => listed.len() as u64,
+    };
     println!(
-        "{} and {} {verb} erased, {} {verb} revived",
-        output::count(erased.len() as u64, "entry", "entries"),
-        output::count(archives.len() as u64, "archive", "archives"),
-        output::count(revived.len() as u64, "entry", "entries")
+        "{}{} and {} {verb} erased, {} {verb} revived",
+        if answer.more { "at least " } else { "" },
+        output::count(total("erased", &erased), "entry", "entries"),
+        output::count(total("archives", &archives), "archive", "archives"),
+        output::count(total("revived", &revived), "entry", "entries")
     );
-    let commitments = answer
-        .report
-        .get("counts")
-        .and_then(|counts| counts["commitments"].as_u64())
-        .unwrap_or(0);
+    if let Some(pages) = pages {
+        let pages = output::count(pages.len() as u64, "page", "pages");
+        println!("they are named on {pages} of the report: `remem erasure show ID --page 1`");
+    }
+    let commitments = counted(answer, "commitments");
     if commitments > 0 {
         let commitments = output::count(commitments, "commitment", "commitments");
         println!("{commitments} {verb} cancelled with them");
@@ -172,11 +197,21 @@ fn show(answer: &ForgetAnswer, verb: &str) {
     );
 }
 
+/// One of the counts of a report.
+fn counted(answer: &ForgetAnswer, name: &str) -> u64 {
+    let counts = answer.report.get("counts");
+    counts.and_then(|counts| counts[name].as_u64()).unwrap_or(0)
+}
+
 pub async fn erasure(global: &GlobalArgs, command: &ErasureCommand) -> anyhow::Result<()> {
     match command {
         ErasureCommand::List => list(global).await,
-        ErasureCommand::Show { id } => {
-            let report = api(global).await?.erasure(id).await?;
+        ErasureCommand::Show { id, page } => {
+            let api = api(global).await?;
+            let report = match page {
+                Some(number) => api.erasure_page(id, *number).await?,
+                None => api.erasure(id).await?,
+            };
             if global.json {
                 return output::json(&report);
             }

@@ -1,6 +1,6 @@
 //! `remem pass` and `remem vacuum`.
 
-mod follow;
+pub(super) mod follow;
 mod schedule;
 
 use super::api;

@@ -1,23 +1,33 @@
 //! Forgetting, lineage and archives over HTTP.
 
-use super::{HttpApi, HttpCall, path_segment};
+use super::{HttpApi, HttpCall, parse_body, path_segment};
 use async_trait::async_trait;
 use remem_server::ForgetApi;
 use remem_wire::forget::{
-    ArchiveList, EntryLineage, ErasureList, ErasuresQuery, ForgetAnswer, ForgetRequest,
+    ArchiveList, EntryLineage, ErasureList, ErasuresQuery, ForgetAnswered, ForgetRequest,
 };
 use remem_wire::{ErrorBody, Failure};
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 use serde_json::{Map, Value};
 
 #[async_trait]
 impl ForgetApi for HttpApi {
-    /// Not retried: a second request would find nothing left and answer without the report of the
+    /// Not retried: a second request may find nothing left and answer without the report of the
     /// first.
-    async fn forget(&self, request: ForgetRequest) -> Result<ForgetAnswer, Failure> {
-        let repeatable = request.dry_run;
-        self.post_json("forget".to_owned(), &request, repeatable)
-            .await
+    async fn forget(&self, request: ForgetRequest) -> Result<ForgetAnswered, Failure> {
+        let call = HttpCall {
+            method: Method::POST,
+            path: "forget".to_owned(),
+            query: None,
+            body: Some(&request),
+            idempotency_key: None,
+            repeatable: request.dry_run,
+        };
+        let response = self.send_with_retries(call).await?;
+        if response.status() == StatusCode::ACCEPTED {
+            return Ok(ForgetAnswered::Started(parse_body(response).await?));
+        }
+        Ok(ForgetAnswered::Done(parse_body(response).await?))
     }
     async fn erasures(&self, query: ErasuresQuery) -> Result<ErasureList, Failure> {
         self.get_json("erasures".to_owned(), &query).await
@@ -25,6 +35,10 @@ impl ForgetApi for HttpApi {
     async fn erasure(&self, id: &str) -> Result<Map<String, Value>, Failure> {
         self.get_json(format!("erasures/{}", path_segment(id)), &())
             .await
+    }
+    async fn erasure_page(&self, id: &str, number: usize) -> Result<Map<String, Value>, Failure> {
+        let path = format!("erasures/{}/pages/{number}", path_segment(id));
+        self.get_json(path, &()).await
     }
     async fn lineage(&self, memory_ref: &str, id: &str) -> Result<EntryLineage, Failure> {
         self.get_json(

@@ -183,6 +183,39 @@ async fn a_memory_at_its_open_run_limit_delays_further_fires() {
     assert_eq!(fires(&node).await, 4, "as runs end, others follow");
 }
 
+/// More runs go on than are examined at a time; the one that has ended is behind them.
+#[tokio::test]
+async fn an_ended_run_behind_many_that_go_on_is_found() {
+    const RUNS: usize = 70;
+    let mut env = TestEnv::new().await;
+    env.policy.commitment_runs_max = RUNS;
+    let node = env.host().await;
+    let delivery = with_workflow(&node).await;
+    for n in 0..=RUNS {
+        let new = NewCommitment {
+            delivery: delivery.clone(),
+            ..by_hand(&format!("Thing {n} is to be done."), 60)
+        };
+        node.engine
+            .create_commitment(&node.caller, "m", new, None)
+            .await
+            .unwrap();
+    }
+    node.at(100);
+    pass(&node, "fire").await;
+    assert_eq!(fires(&node).await, RUNS, "the last one waits");
+    let notes = node
+        .env
+        .store
+        .records(node.tenant(), RecordKind::Firing, "", None, 1_000)
+        .await
+        .unwrap();
+    let run = notes.last().unwrap().body["runId"].as_str().unwrap();
+    node.engine.cancel_run(&node.caller, run).await.unwrap();
+    pass(&node, "fire").await;
+    assert_eq!(fires(&node).await, RUNS + 1);
+}
+
 /// The observation is not repeated, so it must be kept until a run can be started.
 #[tokio::test]
 async fn a_predicate_met_at_the_run_limit_fires_when_a_run_ends() {

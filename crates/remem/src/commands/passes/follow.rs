@@ -57,12 +57,7 @@ pub async fn start_job(
         println!("{}: {}", job.id, job.state);
         return Ok(());
     }
-    let ended = AtomicBool::new(false);
-    let (job, ()) = tokio::join!(
-        watch_job(opened, *job, &ended),
-        run_jobs(opened, name, &ended)
-    );
-    let job = job?;
+    let job = follow_job(opened, *job).await?;
     if global.json {
         output::json(&job)?;
     } else {
@@ -71,6 +66,22 @@ pub async fn start_job(
             job.examined, job.changed, job.state
         );
     }
+    check_done(job)
+}
+
+/// Shows the progress of a job until it has ended, and runs it if the engine is in this process.
+pub async fn follow_job(opened: &OpenedApi, job: JobDoc) -> anyhow::Result<JobDoc> {
+    let ended = AtomicBool::new(false);
+    let pass = job.pass.clone();
+    let (job, ()) = tokio::join!(
+        watch_job(opened, job, &ended),
+        run_jobs(opened, &pass, &ended)
+    );
+    job
+}
+
+/// Fails unless the job is done.
+pub fn check_done(job: JobDoc) -> anyhow::Result<()> {
     match job.error {
         Some(error) if job.state == "failed" => {
             let details = if error.details.is_empty() {
