@@ -6,14 +6,15 @@
 use super::{CommitmentInfo, CommitmentRules, set_commitment, ties_of};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::unredacted_body;
 use crate::runs::{NewRun, Run};
+use crate::stored::firing::StoredFiring;
 use remem_core::commitment::{CommitmentState, Delivery, EndedBy};
 use remem_core::event::CommitmentFired;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, Commitment, EntryId, EventBody, Fence, MemoryRef, Policy, Precondition, PrincipalId,
-    RecordKind, RecordLinks, RunId, RunStatus, Scope, TenantId, Timestamp,
+    Batch, Commitment, EntryId, EventBody, Fence, HostText, MemoryRef, Policy, Precondition,
+    PrincipalId, RecordKind, RecordLinks, RunId, RunStatus, Scope, StoredRecord, TenantId,
+    Timestamp,
 };
 use remem_store::{CommitResult, ReadAt, RecordLookup, StoreError};
 use serde_json::{Value, json};
@@ -66,6 +67,16 @@ fn open_runs_topic(memory_ref: &str) -> String {
         "runs/{}",
         &blake3::hash(memory_ref.as_bytes()).to_hex()[..32]
     )
+}
+
+/// What a firing's record is found by: when it may be deleted, and by its memory while the run that
+/// it started may not have ended.
+fn note_ties(policy: &Policy, now: Timestamp, started_for: Option<&MemoryRef>) -> RecordLinks {
+    RecordLinks {
+        due: Some(now.plus_ms(policy.commitment_retention_ms)),
+        topic: started_for.map(|memory_ref| open_runs_topic(memory_ref.as_str())),
+        source: None,
+    }
 }
 
 impl Engine {
@@ -136,11 +147,15 @@ impl Engine {
             condition: next.condition_kind().to_owned(),
             enqueued_run_id: run_id.clone(),
         });
-        let note = json!({"commitmentId": info.id, "memoryRef": next.memory_ref, "scheduledAt": scheduled_at.0, "firedAt": now.0, "runId": run_id});
-        let note_ties = RecordLinks {
-            due: Some(now.plus_ms(policy.commitment_retention_ms)),
-            topic: run_id.map(|_| open_runs_topic(&next.memory_ref)),
-            source: None,
+        let note = StoredFiring {
+            key: HostText::new(format!("{}/{instant}", info.id)),
+            ties: note_ties(&policy, now, run_id.is_some().then_some(&memory_ref)),
+            commitment_id: Some(HostText::new(&info.id)),
+            memory_ref: Some(memory_ref),
+            scheduled_at,
+            fired_at: now,
+            run_id: run_id.map(HostText::new),
+            ..StoredFiring::default()
         };
         let rules = self.redaction_rules(tenant).await?;
         let admission = rules.admission(&policy, now);
@@ -155,17 +170,13 @@ impl Engine {
             policy.commitment_retention_ms,
         );
         let batch = set_commitment(batch, &admission, &info.id, &next, record_ties, version);
-        let key = format!("{}/{instant}", info.id);
-        let batch = batch.set_record_with_ties(
-            RecordKind::Firing,
-            key.clone(),
+        let batch = batch.set_stored(
+            &note,
             sabotage!(
                 "a-fire-does-not-ask-for-notes",
                 Precondition::Absent,
                 Precondition::None
             ),
-            unredacted_body(note),
-            note_ties,
         );
         let batch = sabotage!(
             "a-fire-is-told-of-in-a-commit-of-its-own",
@@ -180,7 +191,7 @@ impl Engine {
             Ok(committed) => {
                 Ok(self.after_firing(tenant, policy, run, &next, scheduled_at, &committed))
             }
-            Err(StoreError::Conflict) => self.conflict_outcome(tenant, info, &key).await,
+            Err(StoreError::Conflict) => self.conflict_outcome(tenant, info, &note).await,
             Err(other) => Err(other.into()),
         }
     }
@@ -191,7 +202,7 @@ impl Engine {
         &self,
         tenant: &TenantId,
         info: &CommitmentInfo,
-        note: &str,
+        note: &StoredFiring,
     ) -> Result<FireOutcome, EngineError> {
         let is_as_read = self
             .load_commitment(tenant, &info.id)
@@ -201,7 +212,7 @@ impl Engine {
             && self
                 .parts
                 .store
-                .record(tenant, RecordKind::Firing, note)
+                .record(tenant, RecordKind::Firing, note.key.as_str())
                 .await?
                 .is_some();
         Ok(
@@ -352,11 +363,12 @@ impl Engine {
         let mut batch = Batch::new(tenant.clone(), self.now_for(tenant).await?);
         let mut ended = 0;
         for note in open.into_iter().take(EXAMINED_MAX) {
-            let run = note
-                .body
-                .get("runId")
-                .and_then(Value::as_str)
-                .and_then(RunId::parse);
+            let Some(firing) = StoredFiring::read(&note) else {
+                ended += 1;
+                continue;
+            };
+            let run = firing.run_id.as_ref();
+            let run = run.and_then(|run| RunId::parse(run.as_str()));
             let is_running = match &run {
                 Some(run) => self
                     .load_run(tenant, run)
@@ -371,13 +383,7 @@ impl Engine {
                     topic: None,
                     ..note.links
                 };
-                batch = batch.set_record_with_ties(
-                    RecordKind::Firing,
-                    note.key,
-                    version,
-                    unredacted_body(Value::Object(note.body)),
-                    ties,
-                );
+                batch = batch.set_stored(&StoredFiring { ties, ..firing }, version);
             }
         }
         if ended > 0 {

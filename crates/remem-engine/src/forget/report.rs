@@ -5,11 +5,13 @@ use crate::engine::{Engine, HostKey};
 use crate::error::EngineError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use remem_core::record::or_default;
 use remem_core::sabotage;
-use remem_core::{Subject, TenantId};
+use remem_core::{RecordKind, StoredRecord, Subject, TenantId};
 use remem_store::TracedEntry;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// Name of the signature algorithm in reports.
 const ALGORITHM: &str = "Ed25519";
@@ -102,92 +104,179 @@ impl ErasedEntry {
 const NO_BACKUPS: &str = "this host was not told how long copies of its storage are kept: copies made before `at` hold the text";
 const REPLAYS: &str = "what ended runs recorded of their reads is kept for their replays until the runs themselves are removed";
 
+/// The body of a report's record. Its form is signed, so none of it may ever change.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StoredReport {
+    id: String,
+    tenant: String,
+    at: String,
+    subject: String,
+    #[serde(default, deserialize_with = "or_default")]
+    counts: StoredCounts,
+    erased: Vec<StoredErased>,
+    revived: Vec<StoredRevived>,
+    archives: Vec<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    backups: StoredBackups,
+    #[serde(default, deserialize_with = "or_default")]
+    kept: String,
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    signature: Option<ReportSignature>,
+}
+
+/// The counts of a stored report, named or not.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct StoredCounts {
+    #[serde(deserialize_with = "or_default")]
+    erased: u64,
+    #[serde(deserialize_with = "or_default")]
+    revived: u64,
+    #[serde(deserialize_with = "or_default")]
+    archives: u64,
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    commitments: Option<u64>,
+}
+
+/// An erased entry in a stored report.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredErased {
+    memory_ref: String,
+    id: String,
+    content_hash: String,
+}
+
+/// An entry in a stored report that is live again.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredRevived {
+    memory_ref: String,
+    id: String,
+}
+
+/// What a stored report says about backups: until when they exist, or that this is unknown.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StoredBackups {
+    #[serde(deserialize_with = "or_default")]
+    held_until: Option<String>,
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    note: Option<String>,
+}
+
+/// The signature in a stored report.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ReportSignature {
+    #[serde(deserialize_with = "or_default")]
+    algorithm: String,
+    #[serde(deserialize_with = "or_default")]
+    public_key: String,
+    #[serde(deserialize_with = "or_default")]
+    value: String,
+}
+
+impl StoredRecord for StoredReport {
+    const KIND: RecordKind = RecordKind::Erasure;
+
+    fn key(&self) -> String {
+        self.id.clone()
+    }
+}
+
 impl ErasureReport {
     /// The report as JSON, as it is stored, sent and signed.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
-        let erased = |one: &ErasedEntry| json!({"memoryRef": one.memory_ref, "id": one.id, "contentHash": one.content_hash});
-        let revived =
-            |(memory_ref, id): &(String, String)| json!({"memoryRef": memory_ref, "id": id});
-        let backups = match &self.backups_until {
-            Some(until) => json!({"heldUntil": until}),
-            None => json!({"heldUntil": null, "note": NO_BACKUPS}),
+        self.to_stored(None).to_map()
+    }
+
+    /// The report as it is stored, with its signature if it has one.
+    fn to_stored(&self, signature: Option<ReportSignature>) -> StoredReport {
+        let erased = |one: &ErasedEntry| StoredErased {
+            memory_ref: one.memory_ref.clone(),
+            id: one.id.clone(),
+            content_hash: one.content_hash.clone(),
         };
-        let mut value = json!({
-            "id": self.id,
-            "tenant": self.tenant,
-            "at": self.at,
-            "subject": self.subject,
-            "counts": {
-                "erased": self.erased.len() as u64 + self.private.erased,
-                "revived": self.revived.len() as u64 + self.private.revived,
-                "archives": self.archives.len() as u64 + self.private.archives,
+        let revived = |(memory_ref, id): &(String, String)| StoredRevived {
+            memory_ref: memory_ref.clone(),
+            id: id.clone(),
+        };
+        let private = self.private;
+        StoredReport {
+            id: self.id.clone(),
+            tenant: self.tenant.clone(),
+            at: self.at.clone(),
+            subject: self.subject.clone(),
+            counts: StoredCounts {
+                erased: self.erased.len() as u64 + private.erased,
+                revived: self.revived.len() as u64 + private.revived,
+                archives: self.archives.len() as u64 + private.archives,
+                // An older report must keep its form without this count, or its signature would
+                // be invalid.
+                commitments: sabotage!(
+                    "old-erasure-reports-are-changed",
+                    self.commitments,
+                    self.commitments.or(Some(0))
+                ),
             },
-            "erased": self.erased.iter().map(erased).collect::<Vec<_>>(),
-            "revived": self.revived.iter().map(revived).collect::<Vec<_>>(),
-            "archives": self.archives,
-            "backups": backups,
-            "kept": REPLAYS,
-        });
-        // An older report must keep its form without this count, or its signature would be invalid.
-        if let Some(commitments) = sabotage!(
-            "old-erasure-reports-are-changed",
-            self.commitments,
-            self.commitments.or(Some(0))
-        ) {
-            value["counts"]["commitments"] = json!(commitments);
+            erased: self.erased.iter().map(erased).collect(),
+            revived: self.revived.iter().map(revived).collect(),
+            archives: self.archives.clone(),
+            backups: StoredBackups {
+                held_until: self.backups_until.clone(),
+                note: self.backups_until.is_none().then(|| NO_BACKUPS.to_owned()),
+            },
+            kept: REPLAYS.to_owned(),
+            signature,
         }
-        value.as_object().cloned().unwrap_or_default()
     }
 
     /// Reads the JSON of a stored report.
     pub(super) fn from_map(map: &Map<String, Value>) -> Option<ErasureReport> {
-        let text =
-            |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-        let own = |name: &str| map.get(name).and_then(Value::as_str).map(str::to_owned);
-        let list = |name: &str| map.get(name).and_then(Value::as_array).cloned();
-        let erased = |one: &Value| {
-            Some(ErasedEntry {
-                memory_ref: text(one, "memoryRef")?,
-                id: text(one, "id")?,
-                content_hash: text(one, "contentHash")?,
-            })
-        };
+        StoredReport::from_map(map).map(ErasureReport::from_stored)
+    }
+
+    fn from_stored(stored: StoredReport) -> ErasureReport {
+        let counts = stored.counts;
         // What is counted but not named was in memories of single users.
-        let counted = |name: &str| {
-            map.get("counts")
-                .and_then(|counts| counts.get(name))
-                .and_then(Value::as_u64)
-                .unwrap_or(0)
+        let unnamed = |counted: u64, named: usize| counted.saturating_sub(named as u64);
+        let erased = |one: StoredErased| ErasedEntry {
+            memory_ref: one.memory_ref,
+            id: one.id,
+            content_hash: one.content_hash,
         };
-        let unnamed = |name: &str| Some(counted(name).saturating_sub(list(name)?.len() as u64));
-        Some(ErasureReport {
+        ErasureReport {
             private: PrivateCounts {
-                erased: unnamed("erased")?,
-                revived: unnamed("revived")?,
-                archives: unnamed("archives")?,
+                erased: unnamed(counts.erased, stored.erased.len()),
+                revived: unnamed(counts.revived, stored.revived.len()),
+                archives: unnamed(counts.archives, stored.archives.len()),
             },
-            id: own("id")?,
-            tenant: own("tenant")?,
-            at: own("at")?,
-            subject: own("subject")?,
-            erased: list("erased")?.iter().map(erased).collect::<Option<_>>()?,
-            revived: list("revived")?
-                .iter()
-                .map(|one| Some((text(one, "memoryRef")?, text(one, "id")?)))
-                .collect::<Option<_>>()?,
-            archives: list("archives")?
-                .iter()
-                .map(|one| one.as_str().map(str::to_owned))
-                .collect::<Option<_>>()?,
-            commitments: map
-                .get("counts")
-                .and_then(|counts| counts.get("commitments"))
-                .and_then(Value::as_u64),
-            backups_until: map
-                .get("backups")
-                .and_then(|backups| text(backups, "heldUntil")),
-        })
+            id: stored.id,
+            tenant: stored.tenant,
+            at: stored.at,
+            subject: stored.subject,
+            erased: stored.erased.into_iter().map(erased).collect(),
+            revived: stored
+                .revived
+                .into_iter()
+                .map(|one| (one.memory_ref, one.id))
+                .collect(),
+            archives: stored.archives,
+            commitments: counts.commitments,
+            backups_until: stored.backups.held_until,
+        }
     }
 
     /// The report without a signature, for dry runs.
@@ -221,28 +310,23 @@ impl SignedReport {
     /// The signed report as JSON, as it is stored and sent.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
-        let mut map = self.report.to_map();
-        if !self.signature.is_empty() {
-            let signature = json!({"algorithm": ALGORITHM, "publicKey": self.public_key, "value": self.signature});
-            map.insert("signature".to_owned(), signature);
-        }
-        map
+        let signature = (!self.signature.is_empty()).then(|| ReportSignature {
+            algorithm: ALGORITHM.to_owned(),
+            public_key: self.public_key.clone(),
+            value: self.signature.clone(),
+        });
+        self.report.to_stored(signature).to_map()
     }
 
     /// Reads the JSON that `to_map` wrote.
     #[must_use]
     pub fn from_map(map: &Map<String, Value>) -> Option<SignedReport> {
-        let part = |name: &str| {
-            map.get("signature")
-                .and_then(|s| s.get(name))
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let mut stored = StoredReport::from_map(map)?;
+        let signature = stored.signature.take().unwrap_or_default();
         Some(SignedReport {
-            report: ErasureReport::from_map(map)?,
-            public_key: part("publicKey"),
-            signature: part("value"),
+            report: ErasureReport::from_stored(stored),
+            public_key: signature.public_key,
+            signature: signature.value,
         })
     }
 }
@@ -337,6 +421,7 @@ mod tests {
     use super::*;
     use remem_core::redact::Redactor;
     use remem_core::{Admission, Policy, ShapePolicy, Timestamp};
+    use serde_json::json;
 
     fn report() -> ErasureReport {
         ErasureReport {

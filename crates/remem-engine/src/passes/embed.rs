@@ -10,15 +10,15 @@ use crate::cpu;
 use crate::embedders::{RECORD_KEY, RecentQuery, embed_all, embed_one};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::unredacted_body;
 use crate::ports::Embedder;
 use crate::registry::{PassMode, PassReport};
+use crate::stored::progress::{EmbedProgress, StoredComparison};
 use remem_core::sabotage;
 use remem_core::{
-    Actor, Batch, Entry, EntryId, Fence, ModelId, Precondition, Record, RecordKind, Scope, TenantId,
+    Actor, Batch, Entry, EntryId, Fence, ModelId, Precondition, Record, RecordKind, Scope,
+    StoredRecord, TenantId,
 };
 use remem_store::{Filter, Page, Probe, ReadAt, RowCursor, StoreError};
-use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -54,6 +54,15 @@ struct ModelComparison {
 }
 
 impl ModelComparison {
+    /// The comparison as it is stored.
+    fn to_stored(self) -> StoredComparison {
+        StoredComparison {
+            overlap: self.overlap,
+            agreement: self.agreement,
+            questions: self.questions,
+        }
+    }
+
     /// Whether the models are alike enough for the new one to serve.
     fn is_alike_enough(self) -> bool {
         self.questions == 0 || (self.overlap >= OVERLAP_MIN && self.agreement >= AGREEMENT_MIN)
@@ -224,24 +233,22 @@ async fn switch_model(
         compared.is_none_or(ModelComparison::is_alike_enough),
         true
     );
-    let mut body = Map::new();
     let served = if passes {
         Some(current.id())
     } else {
         previous.map(|previous| previous.id())
     };
-    body.insert("serving".into(), json!(served.map(|model| model.0)));
-    body.insert("held".into(), json!((!passes).then_some(current.id().0)));
+    let progress = EmbedProgress {
+        serving: served,
+        held: (!passes).then_some(current.id()),
+        comparison: compared.map(ModelComparison::to_stored),
+    };
     if let Some(ModelComparison {
         overlap,
         agreement,
         questions,
     }) = compared
     {
-        body.insert(
-            "comparison".into(),
-            json!({"overlap": overlap, "agreement": agreement, "questions": questions}),
-        );
         tracing::info!(
             overlap,
             agreement,
@@ -254,12 +261,8 @@ async fn switch_model(
         Precondition::Version(note.version)
     });
     let now = engine.now_for(tenant).await?;
-    let batch = Batch::new(tenant.clone(), now).fenced(fence).set_record(
-        RecordKind::Progress,
-        NAME.to_owned(),
-        precondition,
-        unredacted_body(Value::Object(body)),
-    );
+    let batch = Batch::new(tenant.clone(), now).fenced(fence);
+    let batch = batch.set_stored(&progress, precondition);
     match engine.parts.store.commit(batch).await {
         Ok(_) | Err(StoreError::Conflict) => {}
         Err(error) => return Err(error.into()),
@@ -379,9 +382,6 @@ async fn status_record(engine: &Engine, tenant: &TenantId) -> Result<Option<Reco
 
 /// The model that serves, and the one that was compared and rejected.
 fn model_status(note: Option<&Record>) -> (Option<ModelId>, Option<ModelId>) {
-    let model = |name: &str| {
-        note.and_then(|note| note.body.get(name).and_then(Value::as_i64))
-            .map(ModelId)
-    };
-    (model("serving"), model("held"))
+    let progress = note.and_then(EmbedProgress::read).unwrap_or_default();
+    (progress.serving, progress.held)
 }
