@@ -10,7 +10,7 @@ mod names;
 use crate::entry::{Draft, Entry, Facets, Origin, Tier, Typology};
 use crate::ids::{Scope, TenantId, Timestamp};
 use crate::policy::Policy;
-use crate::record::RecordBody;
+use crate::record::{RecordBody, StoredRecord};
 use crate::redact::{Redacted, Redactor, ShapeKind};
 use crate::rejection::Rejection;
 use crate::sabotage;
@@ -259,11 +259,26 @@ impl Admission<'_> {
         Ok((facets, tags))
     }
 
-    /// Redacts every text of a record. This is the only constructor of `RecordBody`. The caller
-    /// checks the size limits of its kind of record.
+    /// Redacts every text of a record. The caller checks the size limits of its kind of record.
     #[must_use]
     pub fn redact_record(&self, body: Map<String, Value>) -> RecordBody {
         RecordBody(self.clean_map(body, &mut BTreeSet::new()))
+    }
+
+    /// Redacts every text of a typed record.
+    #[must_use]
+    pub fn redact_stored<T: StoredRecord>(&self, record: &T) -> RecordBody {
+        sabotage!(
+            "typed-records-are-stored-as-they-are",
+            self.redact_record(record.to_map()),
+            RecordBody(record.to_map())
+        )
+    }
+
+    /// Redacts one text that a caller wrote.
+    #[must_use]
+    pub fn redact_text(&self, text: &str) -> Redacted {
+        self.clean(text, &mut BTreeSet::new())
     }
 
     /// Checks and redacts tags that are stored outside an entry, by the rules for tags of entries.

@@ -9,12 +9,15 @@ mod links;
 
 pub use change::{ActionText, Cause, Change, ClosingReason, RetireReason, StoredText};
 
-use crate::admission::Admitted;
+use crate::admission::{Admission, Admitted};
 use crate::embedding::{Embedding, ModelId};
 use crate::entry::Entry;
 use crate::event::EventBody;
 use crate::ids::{Actor, EntryId, MemoryRef, PrincipalId, Revision, RunId, TenantId, Timestamp};
-use crate::record::{Precondition, RECORD_KEY_BYTES_MAX, RecordBody, RecordKind, RecordLinks};
+use crate::record::{
+    NeedsNoRedaction, Precondition, RECORD_KEY_BYTES_MAX, RecordBody, RecordKind, RecordLinks,
+    StoredRecord,
+};
 use crate::trust::Evidence;
 
 /// The changes that one transaction makes to the memory of one tenant.
@@ -397,6 +400,36 @@ impl Batch {
         body: RecordBody,
     ) -> Batch {
         self.set_record_with_ties(kind, key, precondition, body, RecordLinks::default())
+    }
+
+    /// Writes a typed record as it is, under its own name and with its own ties.
+    ///
+    /// # Panics
+    /// As `set_record_with_ties`.
+    #[must_use]
+    pub fn set_stored<T: StoredRecord + NeedsNoRedaction>(
+        self,
+        record: &T,
+        precondition: Precondition,
+    ) -> Batch {
+        let body = RecordBody::unchanged(record);
+        self.set_record_with_ties(T::KIND, record.key(), precondition, body, record.ties())
+    }
+
+    /// Writes a typed record with every text of it redacted, under its own name and with its own
+    /// ties.
+    ///
+    /// # Panics
+    /// As `set_record_with_ties`.
+    #[must_use]
+    pub fn set_redacted<T: StoredRecord>(
+        self,
+        record: &T,
+        precondition: Precondition,
+        admission: &Admission<'_>,
+    ) -> Batch {
+        let body = admission.redact_stored(record);
+        self.set_record_with_ties(T::KIND, record.key(), precondition, body, record.ties())
     }
 
     /// Writes a record that can also be found by what it is tied to. If its source is an entry of

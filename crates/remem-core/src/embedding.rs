@@ -10,7 +10,9 @@ use std::fmt;
 
 /// The model that made a vector, as a digest of its name and of the form of its output. Vectors of
 /// different models are never compared.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+)]
 pub struct ModelId(pub i64);
 
 impl ModelId {

@@ -5,10 +5,13 @@
 //! hostile name can neither widen a lookup nor be echoed in an error.
 
 use crate::sabotage;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Milliseconds since the Unix epoch, UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
@@ -38,7 +41,9 @@ impl Timestamp {
 pub struct Revision(pub u64);
 
 /// The position of an event in its tenant's log: 1, 2, 3, … without gaps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct Seq(pub u64);
 
 macro_rules! name_type {

@@ -68,7 +68,10 @@ pub use pii::{Pii, PiiKind, TraceKind, find_pii, mask, trace_kind};
 pub use policy::Policy;
 pub use profile::{Profile, Profiles};
 pub use query::Query;
-pub use record::{Precondition, Record, RecordBody, RecordKind, RecordLinks, Sealed};
+pub use record::{
+    CleanText, HostFacts, HostText, NeedsNoRedaction, Precondition, Record, RecordBody, RecordKind,
+    RecordLinks, Sealed, StoredRecord,
+};
 pub use redact::{Redacted, Redactor, ShapePolicy};
 pub use rejection::Rejection;
 pub use run::{RunState, RunStatus};

@@ -1,9 +1,14 @@
 //! The record: a named, versioned JSON object of a tenant beside its memory. Runs, workspace files,
 //! secrets, agents and webhooks are records; their meaning is decided where they are read and
-//! written, not here. This file also owns the form of ciphertext in a record; it may not make or
-//! open any.
+//! written, not here. `typed` turns the body of a record into a struct and back. This file also
+//! owns the form of ciphertext in a record; it may not make or open any.
+
+mod typed;
+
+pub use typed::{CleanText, HostFacts, HostText, NeedsNoRedaction, StoredRecord, or_default};
 
 use crate::ids::{EntryId, MemoryRef, Timestamp};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// The kind of a record. Names of one kind are unique within a tenant.
@@ -229,8 +234,9 @@ pub enum Precondition {
     Version(u64),
 }
 
-/// The redacted content of a record. Only `Admission::redact_record` makes one; encrypted fields
-/// are added to it afterwards.
+/// The content of a record as it may be stored. There are two ways to make one:
+/// `Admission::redact_record` redacts every text of it; `RecordBody::unchanged` takes a type whose
+/// texts need no redaction. Encrypted fields are added afterwards.
 #[derive(Clone, PartialEq)]
 pub struct RecordBody(pub(crate) Map<String, Value>);
 
@@ -272,7 +278,7 @@ impl RecordBody {
 
 /// Ciphertext that only the holder of a key can open, with everything that is needed beside the
 /// key.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sealed(Vec<u8>);
 
 impl Sealed {

@@ -7,14 +7,17 @@ use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::secrets::RedactionRules;
+use crate::stored::file::StoredFile;
 use crate::workspace::is_path;
 use remem_core::admission::check_name;
 use remem_core::agent::{Agent, InstallRequest, Prompt, is_agent_id};
 use remem_core::proposal::{PromptTemplate, is_name};
 use remem_core::sabotage;
-use remem_core::{Batch, Permission, Policy, Precondition, RecordKind, Rejection, TenantId};
+use remem_core::{
+    Batch, Permission, Policy, Precondition, RecordKind, Rejection, StoredRecord, TenantId,
+};
 use remem_store::ChangeOutcome;
-use serde_json::{Map, Value};
+use serde_json::Map;
 use std::collections::BTreeMap;
 
 /// Prefix of a reference to a prompt template.
@@ -204,11 +207,7 @@ impl Engine {
         let policy = self.policy_for(tenant).await?;
         let admission = rules.admission(&policy, file.at);
         let redacted = self.redact_body(tenant, &admission, file.body).await?;
-        Ok(redacted
-            .map()
-            .get("content")
-            .and_then(Value::as_str)
-            .map(str::to_owned))
+        Ok(StoredFile::from_map(redacted.map()).map(|file| file.content))
     }
 
     /// Renders an installed prompt template with its defaults; `None` if it does not exist or has

@@ -6,23 +6,27 @@ use crate::caller::Caller;
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::model::StoredModelCall;
+use crate::stored::file::StoredFile;
 use crate::workspace::version_key;
 use remem_core::distill::Archive;
 use remem_core::distill::index::{self, IndexedArchive};
 use remem_core::event::FileRef;
+use remem_core::record::or_default;
 use remem_core::sabotage;
 use remem_core::{
     Admission, Batch, Draft, EntryId, EventBody, MemoryRef, Permission, Precondition, Record,
-    RecordBody, RecordKind, TenantId, Timestamp,
+    RecordBody, RecordKind, StoredRecord, TenantId, Timestamp,
 };
 use remem_store::ReadAt;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
 
 /// Records read with one query.
 const PAGE_SIZE: u32 = 500;
 
 /// The record of one distillation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DistillationRecord {
     /// The memory that was distilled.
     pub memory_ref: String,
@@ -38,15 +42,19 @@ pub struct DistillationRecord {
     pub source_count: u64,
     /// Tokens that were read and written.
     pub tokens_used: u64,
-    /// Creation of the oldest and the newest source, in milliseconds.
-    pub span: (i64, i64),
+    /// Creation of the oldest source, in milliseconds.
+    pub from: i64,
+    /// Creation of the newest source, in milliseconds.
+    pub to: i64,
     /// The main topics of the sources.
+    #[serde(default, deserialize_with = "or_default")]
     pub topics: Vec<String>,
     /// Bytes of the entry's text.
     pub byte_size: u64,
     /// When it was made, in milliseconds.
     pub at: i64,
     /// Whether the archive's bytes were erased.
+    #[serde(default, deserialize_with = "or_default")]
     pub erased: bool,
 }
 
@@ -78,11 +86,6 @@ fn distillation_key(memory_ref: &str, source_digest: &str, budget: u64) -> Strin
 }
 
 impl DistillationRecord {
-    /// The key of its record.
-    pub(crate) fn key(&self) -> String {
-        distillation_key(&self.memory_ref, &self.source_digest, self.budget)
-    }
-
     /// Whether the index lists it: the index lists only shared memories, since everyone can read
     /// it.
     pub(crate) fn is_indexed(&self) -> bool {
@@ -93,51 +96,46 @@ impl DistillationRecord {
             MemoryRef::parse(&self.memory_ref).is_some()
         )
     }
+}
 
-    /// The body of the record.
-    fn to_map(&self) -> Map<String, Value> {
-        let value = json!({
-            "memoryRef": self.memory_ref, "sourceDigest": self.source_digest, "budget": self.budget, "sha256": self.sha256,
-            "entryId": self.entry_id, "sourceCount": self.source_count, "tokensUsed": self.tokens_used,
-            "from": self.span.0, "to": self.span.1, "topics": self.topics, "byteSize": self.byte_size, "at": self.at, "erased": self.erased,
-        });
-        value.as_object().cloned().unwrap_or_default()
+impl StoredRecord for DistillationRecord {
+    const KIND: RecordKind = RecordKind::Distillation;
+
+    fn key(&self) -> String {
+        distillation_key(&self.memory_ref, &self.source_digest, self.budget)
+    }
+}
+
+/// The body of an archive's record, with its name: the bytes as text, or only when they were
+/// erased.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StoredArchive {
+    #[serde(skip)]
+    key: String,
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    bytes: Option<String>,
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    erased_at: Option<Timestamp>,
+}
+
+impl StoredRecord for StoredArchive {
+    const KIND: RecordKind = RecordKind::Archive;
+
+    fn key(&self) -> String {
+        self.key.clone()
     }
 
-    /// Reads a distillation from its record; `None` if a field is missing.
-    fn from_record(record: &Record) -> Option<DistillationRecord> {
-        let text = |name: &str| {
-            record
-                .body
-                .get(name)
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        };
-        let number = |name: &str| record.body.get(name).and_then(Value::as_u64);
-        let signed = |name: &str| record.body.get(name).and_then(Value::as_i64);
-        let topics = record.body.get("topics").and_then(Value::as_array);
-        Some(DistillationRecord {
-            memory_ref: text("memoryRef")?,
-            source_digest: text("sourceDigest")?,
-            budget: number("budget")?,
-            sha256: text("sha256")?,
-            entry_id: text("entryId")?,
-            source_count: number("sourceCount")?,
-            tokens_used: number("tokensUsed")?,
-            span: (signed("from")?, signed("to")?),
-            topics: topics
-                .into_iter()
-                .flatten()
-                .filter_map(|topic| topic.as_str().map(str::to_owned))
-                .collect(),
-            byte_size: number("byteSize")?,
-            at: signed("at")?,
-            erased: record
-                .body
-                .get("erased")
-                .and_then(Value::as_bool)
-                .unwrap_or(false),
-        })
+    fn complete(&mut self, record: &Record) {
+        self.key.clone_from(&record.key);
     }
 }
 
@@ -150,28 +148,21 @@ pub(crate) fn add_archive(
     bytes: &str,
     precondition: Precondition,
 ) -> Batch {
-    let mut body = Map::new();
-    body.insert("bytes".to_owned(), json!(bytes));
-    let key = archive_key(&distilled.memory_ref, &distilled.sha256);
-    let batch = batch.set_record(
-        RecordKind::Archive,
-        key,
-        Precondition::None,
-        admission.redact_record(body),
-    );
-    batch.set_record(
-        RecordKind::Distillation,
-        distilled.key(),
-        precondition,
-        admission.redact_record(distilled.to_map()),
-    )
+    let archive = StoredArchive {
+        key: archive_key(&distilled.memory_ref, &distilled.sha256),
+        bytes: Some(bytes.to_owned()),
+        erased_at: None,
+    };
+    let batch = batch.set_redacted(&archive, Precondition::None, admission);
+    batch.set_redacted(distilled, precondition, admission)
 }
 
 /// The body of an erased archive: only when it was erased.
 pub(crate) fn erased_archive(admission: &Admission<'_>) -> RecordBody {
-    let mut body = Map::new();
-    body.insert("erasedAt".to_owned(), json!(admission.now.0));
-    admission.redact_record(body)
+    admission.redact_stored(&StoredArchive {
+        erased_at: Some(admission.now),
+        ..StoredArchive::default()
+    })
 }
 
 /// Adds the erasure of an archive's bytes to a batch. Its key stays, and shows that it existed.
@@ -192,12 +183,7 @@ pub(crate) fn add_erasure(
         erased: true,
         ..distilled.clone()
     };
-    batch.set_record(
-        RecordKind::Distillation,
-        distilled.key(),
-        Precondition::None,
-        admission.redact_record(remaining.to_map()),
-    )
+    batch.set_redacted(&remaining, Precondition::None, admission)
 }
 
 /// The content of an archive.
@@ -233,7 +219,7 @@ impl Engine {
                     PAGE_SIZE,
                 )
                 .await?;
-            found.extend(page.iter().filter_map(DistillationRecord::from_record));
+            found.extend(page.iter().filter_map(DistillationRecord::read));
             match page.into_iter().next_back() {
                 Some(last) => after = Some(last.key),
                 None => return Ok(found),
@@ -276,7 +262,7 @@ impl Engine {
             .await?;
         Ok(record
             .as_ref()
-            .and_then(DistillationRecord::from_record)
+            .and_then(DistillationRecord::read)
             .filter(|distillation| !distillation.erased))
     }
 
@@ -363,10 +349,8 @@ impl Engine {
             )
             .await?;
         let record = record.ok_or(EngineError::NotFound("archive"))?;
-        Ok(match record.body.get("bytes").and_then(Value::as_str) {
-            Some(bytes) => ArchiveContent::Bytes(bytes.to_owned()),
-            None => ArchiveContent::Erased,
-        })
+        let bytes = StoredArchive::read(&record).and_then(|archive| archive.bytes);
+        Ok(bytes.map_or(ArchiveContent::Erased, ArchiveContent::Bytes))
     }
 
     /// Reverts a model's rewrite: deletes the entry that holds it, and stores one with the
@@ -380,33 +364,24 @@ impl Engine {
             .record(tenant, RecordKind::ModelCall, call)
             .await?
             .ok_or(EngineError::NotFound("model call"))?;
-        let text = |path: &str| {
-            record
-                .body
-                .get(path)
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        };
-        let accepted = record.body.get("accepted").and_then(Value::as_bool) == Some(true);
-        let (true, Some(memory_ref), Some(output)) = (
-            accepted && !record.body.contains_key("undoneAt"),
-            text("memoryRef"),
-            text("outputId"),
-        ) else {
+        let stored = StoredModelCall::read(&record).unwrap_or_default();
+        let can_be_undone = stored.accepted && stored.undone_at.is_none();
+        let (true, Some(memory_ref), Some(output)) =
+            (can_be_undone, &stored.memory_ref, &stored.output_id)
+        else {
             return Err(EngineError::NotFound("model call"));
         };
         let all = self.distillations(tenant, None).await?;
         let is_output = |distillation: &&DistillationRecord| {
-            distillation.memory_ref == memory_ref
-                && distillation.entry_id == output
+            distillation.memory_ref == *memory_ref
+                && distillation.entry_id == *output
                 && !distillation.erased
         };
         let distillation = all
             .iter()
             .find(is_output)
             .ok_or(EngineError::NotFound("model call"))?;
-        let (Some(scope), Some(output)) = (caller.scope(&memory_ref), EntryId::parse(&output))
-        else {
+        let (Some(scope), Some(output)) = (caller.scope(memory_ref), EntryId::parse(output)) else {
             return Err(EngineError::NotFound("model call"));
         };
         let ArchiveContent::Bytes(bytes) = self
@@ -475,14 +450,12 @@ impl Engine {
                 )
                 .await?;
         }
-        let mut body = record.body.clone();
-        body.insert("undoneAt".to_owned(), json!(now.rfc3339()));
-        let batch = batch.set_record(
-            RecordKind::ModelCall,
-            record.key,
-            Precondition::Version(record.version),
-            admission.redact_record(body),
-        );
+        let undone = StoredModelCall {
+            undone_at: Some(now.rfc3339()),
+            ..stored.clone()
+        };
+        let unchanged = Precondition::Version(record.version);
+        let batch = batch.set_redacted(&undone, unchanged, &admission);
         self.parts.store.commit(batch).await?;
         Ok(id)
     }
@@ -525,10 +498,12 @@ impl Engine {
                 ),
                 None => (1, Precondition::Absent),
             };
-            let mut body = Map::new();
-            body.insert("content".to_owned(), json!(content));
-            body.insert("contentType".to_owned(), json!(content_type));
-            let body = admission.redact_record(body);
+            let file = StoredFile {
+                key: path.to_owned(),
+                content,
+                content_type: content_type.to_owned(),
+            };
+            let body = admission.redact_stored(&file);
             batch = batch.set_record(
                 RecordKind::File,
                 path.to_owned(),
@@ -576,8 +551,8 @@ fn build_index(distilled: &[DistillationRecord]) -> index::ArchiveIndex {
             sha256: distillation.sha256.clone(),
             entry_id: distillation.entry_id.clone(),
             source_count: distillation.source_count,
-            from: Timestamp(distillation.span.0),
-            to: Timestamp(distillation.span.1),
+            from: Timestamp(distillation.from),
+            to: Timestamp(distillation.to),
             topics: distillation.topics.clone(),
         };
         index.add(&distillation.memory_ref, listed);

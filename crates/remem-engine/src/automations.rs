@@ -9,12 +9,14 @@ use crate::error::EngineError;
 use remem_core::admission::check_name;
 use remem_core::proposal::automation::AutomationTarget;
 use remem_core::proposal::{Automation, is_name};
+use remem_core::record::or_default;
 use remem_core::{
     Admission, Batch, Permission, Policy, Precondition, Record, RecordBody, RecordKind,
-    RecordLinks, Rejection, TenantId, Timestamp,
+    RecordLinks, Rejection, StoredRecord, TenantId, Timestamp,
 };
 use remem_store::{ChangeOutcome, StoreError};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// An automation as its record stores it.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,8 +31,35 @@ pub(crate) struct AutomationRecord {
     pub version: u64,
 }
 
-/// The fields of a record that are not part of the automation's definition.
-const RECORD_FIELDS: [&str; 4] = ["anchor", "lastFiredAt", "lastRunId", "source"];
+/// The body of an automation's record: its definition, and beside it what the host has noted.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StoredAutomation {
+    #[serde(skip)]
+    id: String,
+    anchor: Timestamp,
+    #[serde(default, deserialize_with = "or_default")]
+    last_fired_at: Option<Timestamp>,
+    #[serde(default, deserialize_with = "or_default")]
+    last_run_id: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    source: Option<String>,
+    /// The definition, which `Automation` reads.
+    #[serde(flatten)]
+    definition: Map<String, Value>,
+}
+
+impl StoredRecord for StoredAutomation {
+    const KIND: RecordKind = RecordKind::Automation;
+
+    fn key(&self) -> String {
+        self.id.clone()
+    }
+
+    fn complete(&mut self, record: &Record) {
+        self.id.clone_from(&record.key);
+    }
+}
 
 impl AutomationRecord {
     /// An automation that has never fired.
@@ -52,48 +81,39 @@ impl AutomationRecord {
     /// Reads an automation from its record; `None` if redaction has made it invalid, in which case
     /// it never fires.
     pub fn from_record(record: &Record) -> Option<AutomationRecord> {
-        let time = |name: &str| record.body.get(name).and_then(Value::as_i64).map(Timestamp);
-        let text = |name: &str| {
-            record
-                .body
-                .get(name)
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        };
-        let map: Map<String, Value> = record
-            .body
-            .iter()
-            .filter(|(name, _)| !RECORD_FIELDS.contains(&name.as_str()))
-            .map(|(n, v)| (n.clone(), v.clone()))
-            .collect();
+        let stored = StoredAutomation::read(record)?;
         // The limits were checked when it was stored.
         let policy = Policy {
             run_input_bytes_max: usize::MAX,
             ..Policy::default()
         };
         Some(AutomationRecord {
-            automation: Automation::from_map(&map, &policy)
+            automation: Automation::from_map(&stored.definition, &policy)
                 .ok()
                 .filter(|automation| automation.id == record.key)?,
-            anchor: time("anchor")?,
-            last_fired_at: time("lastFiredAt"),
-            last_run_id: text("lastRunId"),
-            source: text("source"),
+            anchor: stored.anchor,
+            last_fired_at: stored.last_fired_at,
+            last_run_id: stored.last_run_id,
+            source: stored.source,
             version: record.version,
         })
     }
 
+    /// The automation as it is stored.
+    pub fn to_stored(&self) -> StoredAutomation {
+        StoredAutomation {
+            id: self.automation.id.clone(),
+            anchor: self.anchor,
+            last_fired_at: self.last_fired_at,
+            last_run_id: self.last_run_id.clone(),
+            source: self.source.clone(),
+            definition: self.automation.to_map(),
+        }
+    }
+
     /// The body of the automation's record.
     pub fn body(&self, admission: &Admission<'_>) -> RecordBody {
-        let mut map = self.automation.to_map();
-        map.insert("anchor".to_owned(), json!(self.anchor.0));
-        map.insert(
-            "lastFiredAt".to_owned(),
-            json!(self.last_fired_at.map(|at| at.0)),
-        );
-        map.insert("lastRunId".to_owned(), json!(self.last_run_id));
-        map.insert("source".to_owned(), json!(self.source));
-        admission.redact_record(map)
+        admission.redact_stored(&self.to_stored())
     }
 
     /// When it is due next after `after`; `None` if it is paused.
@@ -373,6 +393,7 @@ impl Engine {
 mod tests {
     use super::*;
     use remem_core::Redactor;
+    use serde_json::json;
 
     #[test]
     fn automation_record_round_trips() {

@@ -9,9 +9,9 @@ use crate::bounded_map::BoundedMap;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::ports::{Embedder, EmbedderError};
+use crate::stored::progress::EmbedProgress;
 use remem_core::sabotage;
-use remem_core::{Embedding, MemoryRef, ModelId, RecordKind, TenantId};
-use serde_json::Value;
+use remem_core::{Embedding, MemoryRef, RecordKind, StoredRecord, TenantId};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -106,9 +106,7 @@ impl Engine {
             .store
             .record(tenant, RecordKind::Progress, RECORD_KEY)
             .await?;
-        let serving = status
-            .and_then(|status| status.body.get("serving").and_then(Value::as_i64))
-            .map(ModelId);
+        let serving = status.and_then(|status| EmbedProgress::read(&status)?.serving);
         Ok(Some(if serving == Some(current.id()) {
             current
         } else {

@@ -7,8 +7,8 @@ use crate::embedders::RECORD_KEY;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::ports::Embedder;
-use remem_core::{ModelId, Permission, RecordKind};
-use serde_json::Value;
+use crate::stored::progress::EmbedProgress;
+use remem_core::{ModelId, Permission, RecordKind, StoredRecord};
 
 /// The state of embedding for a tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,19 +52,14 @@ impl Engine {
         let status = store
             .record(tenant, RecordKind::Progress, RECORD_KEY)
             .await?;
-        let number =
-            |at: &Value, name: &str| at.get(name).and_then(Value::as_u64).unwrap_or_default();
-        let comparison = status.as_ref().and_then(|status| {
-            status
-                .body
-                .get("comparison")
-                .map(|comparison| (comparison, status.body.get("held")))
-        });
-        let comparison = comparison.map(|(comparison, rejected)| ModelComparisonInfo {
-            overlap: number(comparison, "overlap"),
-            agreement: number(comparison, "agreement"),
-            questions: number(comparison, "questions"),
-            passed: rejected.is_none_or(Value::is_null),
+        let progress = status.as_ref().and_then(EmbedProgress::read);
+        let progress = progress.unwrap_or_default();
+        let rejected = progress.held;
+        let comparison = progress.comparison.map(|comparison| ModelComparisonInfo {
+            overlap: comparison.overlap,
+            agreement: comparison.agreement,
+            questions: comparison.questions,
+            passed: rejected.is_none(),
         });
         let current = self.parts.embedders.current.as_ref();
         Ok(EmbeddingState {

@@ -14,11 +14,11 @@ use remem_core::proposal::is_name;
 use remem_core::sabotage;
 use remem_core::{
     Batch, EventBody, Fence, MemoryRef, Permission, Precondition, Record, RecordKind, RecordLinks,
-    Rejection, Scope, TenantId, Timestamp, infer,
+    Rejection, Scope, StoredRecord, TenantId, Timestamp, infer,
 };
 use remem_store::{Filter, Page, ReadAt, StoreError};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::time::Duration;
 
 /// A heartbeat that a caller sets.
@@ -77,20 +77,19 @@ pub struct HeartbeatResult {
     pub fired: Vec<String>,
 }
 
-impl Heartbeat {
-    /// The body of the heartbeat's record.
-    fn to_map(&self) -> Map<String, Value> {
-        if let Ok(Value::Object(map)) = serde_json::to_value(self) {
-            map
-        } else {
-            Map::new()
-        }
-    }
+impl StoredRecord for Heartbeat {
+    const KIND: RecordKind = RecordKind::Heartbeat;
 
+    fn key(&self) -> String {
+        self.id.clone()
+    }
+}
+
+impl Heartbeat {
     /// Reads a heartbeat from its record.
     fn from_record(record: &Record) -> Result<Heartbeat, EngineError> {
-        let read = serde_json::from_value(Value::Object(record.body.clone()));
-        read.map_err(|_| StoreError::Damaged("a heartbeat cannot be read").into())
+        let read = <Heartbeat as StoredRecord>::read(record);
+        Ok(read.ok_or(StoreError::Damaged("a heartbeat cannot be read"))?)
     }
 }
 
@@ -204,7 +203,7 @@ impl Engine {
         let now = self.now_for(caller.tenant()).await?;
         let body = rules
             .admission(&self.policy_of(caller), now)
-            .redact_record(heartbeat.to_map());
+            .redact_stored(&heartbeat);
         let ties = if enabled {
             RecordLinks::due_at(now)
         } else {
@@ -418,9 +417,7 @@ impl Engine {
         (heartbeat.last_status, heartbeat.last_at) = (Some(status.to_owned()), Some(now.0));
         let policy = self.policy_for(tenant).await?;
         let rules = self.redaction_rules(tenant).await?;
-        let body = rules
-            .admission(&policy, now)
-            .redact_record(heartbeat.to_map());
+        let body = rules.admission(&policy, now).redact_stored(&heartbeat);
         let ties = if heartbeat.enabled {
             RecordLinks::due_at(next_evaluation(record.links.due, heartbeat.every_ms, now))
         } else {

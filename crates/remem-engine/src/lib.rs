@@ -40,6 +40,7 @@ pub mod seal;
 pub mod search;
 pub mod secrets;
 pub mod sessions;
+mod stored;
 pub mod tokens;
 pub mod vault;
 pub mod webhook;

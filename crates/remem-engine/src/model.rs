@@ -8,13 +8,16 @@ use crate::error::EngineError;
 use crate::ports::{LanguageModel, ModelError};
 use crate::webhook::send::hex;
 use remem_core::admission::check_name;
+use remem_core::record::or_default;
 use remem_core::redact::SecretValue;
 use remem_core::rewrite::{self, Message, Rewrite, RewriteJob};
 use remem_core::sabotage;
 use remem_core::{
-    EntryId, MemoryRef, Permission, Record, RecordBody, RecordKind, Rejection, TenantId, Timestamp,
+    EntryId, MemoryRef, Permission, Record, RecordBody, RecordKind, Rejection, StoredRecord,
+    TenantId, Timestamp,
 };
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,6 +78,82 @@ pub struct ModelCallInfo {
     pub at: Timestamp,
     /// The facts about the call, without texts.
     pub body: Map<String, Value>,
+}
+
+/// The body of a ledger record, with its name: digests and ids, no texts. Fields that a call has
+/// not are absent, not `null`.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct StoredModelCall {
+    #[serde(skip)]
+    pub key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_hash: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_hash: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    pub accepted: bool,
+    /// The outcome: `accepted`, or why there is no rewrite.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The status of the endpoint's answer, if it was an error.
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub status: Option<u16>,
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub duration_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_ref: Option<String>,
+    /// The entry that holds the rewritten text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_id: Option<String>,
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub evidence: Option<Vec<StoredEvidence>>,
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub undo: Option<StoredUndo>,
+    /// When the rewrite was undone, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undone_at: Option<String>,
+}
+
+/// The sentence of a source that a line of the rewrite rests on.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct StoredEvidence {
+    line: u64,
+    source: String,
+    start: u64,
+    end: u64,
+}
+
+/// What undoing a rewrite needs, as the ledger stores it.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct StoredUndo {
+    archive: String,
+    replaces: Vec<String>,
+}
+
+impl StoredRecord for StoredModelCall {
+    const KIND: RecordKind = RecordKind::ModelCall;
+
+    fn key(&self) -> String {
+        self.key.clone()
+    }
+
+    fn complete(&mut self, record: &Record) {
+        self.key.clone_from(&record.key);
+    }
 }
 
 /// The outcome for an answer that contained a secret.
@@ -150,7 +229,7 @@ impl Engine {
             .redaction_rules(tenant)
             .await?
             .admission(&policy, self.now_for(tenant).await?)
-            .redact_record(facts);
+            .redact_stored(&facts);
         let key = format!("{KEY_PREFIX}{}", self.parts.ids.unique_name());
         Ok(Some(ModelCall {
             key,
@@ -271,7 +350,7 @@ impl Engine {
         messages: &[Message],
         outcome: &RewriteOutcome,
         duration_ms: i64,
-    ) -> Map<String, Value> {
+    ) -> StoredModelCall {
         let prompt = messages
             .iter()
             .flat_map(|message| [message.role.as_str().as_bytes(), message.content.as_bytes()]);
@@ -281,38 +360,32 @@ impl Engine {
             .iter()
             .flat_map(|rewrite| rewrite.diff.iter().enumerate())
         {
-            let spans = diff.spans.iter();
-            evidence.extend(spans.map(
-                |s| json!({"line": line + 1, "source": s.source, "start": s.start, "end": s.end}),
-            ));
+            evidence.extend(diff.spans.iter().map(|span| StoredEvidence {
+                line: line as u64 + 1,
+                source: span.source.clone(),
+                start: span.start as u64,
+                end: span.end as u64,
+            }));
         }
-        let replaces: Vec<&str> = request.undo.replaces.iter().map(EntryId::as_str).collect();
-        let mut body = Map::new();
-        body.insert(
-            "requestHash".to_owned(),
-            json!(hex(&self.ledger_hash(prompt))),
-        );
-        body.insert(
-            "responseHash".to_owned(),
-            json!(outcome.response.map(|response| hex(&response))),
-        );
-        body.insert("model".to_owned(), json!(port.model.name()));
-        body.insert("accepted".to_owned(), json!(outcome.rewrite.is_some()));
-        body.insert("why".to_owned(), json!(outcome.outcome));
-        body.insert("status".to_owned(), json!(outcome.status));
-        body.insert("durationMs".to_owned(), json!(duration_ms));
-        body.insert("memoryRef".to_owned(), json!(request.memory_ref.as_str()));
-        body.insert(
-            "outputId".to_owned(),
-            json!(request.output.as_ref().map(EntryId::as_str)),
-        );
-        body.insert("evidence".to_owned(), json!(evidence));
-        body.insert(
-            "undo".to_owned(),
-            json!({"archive": request.undo.archive, "replaces": replaces}),
-        );
-        body.retain(|_, value| !value.is_null());
-        body
+        let replaces = request.undo.replaces.iter();
+        StoredModelCall {
+            key: String::new(),
+            request_hash: Some(hex(&self.ledger_hash(prompt))),
+            response_hash: outcome.response.map(|response| hex(&response)),
+            model: Some(port.model.name().to_owned()),
+            accepted: outcome.rewrite.is_some(),
+            why: Some(outcome.outcome.to_owned()),
+            status: outcome.status,
+            duration_ms: Some(duration_ms),
+            memory_ref: Some(request.memory_ref.as_str().to_owned()),
+            output_id: request.output.as_ref().map(|id| id.as_str().to_owned()),
+            evidence: Some(evidence),
+            undo: Some(StoredUndo {
+                archive: request.undo.archive.clone(),
+                replaces: replaces.map(|id| id.as_str().to_owned()).collect(),
+            }),
+            undone_at: None,
+        }
     }
 
     /// Lists the ledger of the caller's tenant, oldest first, after the given record; and whether
@@ -376,11 +449,8 @@ impl Engine {
 
 /// Whether the caller may know of the memory that a ledger record is about.
 fn is_visible_to(caller: &Caller, record: &Record) -> bool {
-    let memory_ref = record
-        .body
-        .get("memoryRef")
-        .and_then(Value::as_str)
-        .and_then(MemoryRef::parse);
+    let memory_ref = StoredModelCall::read(record).and_then(|call| call.memory_ref);
+    let memory_ref = memory_ref.as_deref().and_then(MemoryRef::parse);
     memory_ref.is_none_or(|memory_ref| {
         sabotage!("anybody-sees-the-ledger", caller.may_see(&memory_ref), true)
     })

@@ -9,17 +9,19 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::manage::{find_memory_pass, resolve_memory_ref};
-use crate::jobs::{JobInfo, Trigger, options, unredacted_body};
+use crate::jobs::{JobInfo, Trigger, options};
 use crate::passes::jobs::NAME;
 use crate::registry::{self, PassMode, PassReport};
 use remem_core::admission::check_name;
+use remem_core::record::or_default;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, MemoryRef, Permission, Precondition, Record, RecordBody, RecordKind, Rejection,
-    TenantId, Timestamp, Timing,
+    Batch, HostFacts, HostText, MemoryRef, Permission, Precondition, Record, RecordKind, Rejection,
+    StoredRecord, TenantId, Timestamp, Timing, needs_no_redaction,
 };
 use remem_store::StoreError;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// A schedule that a caller sets.
 #[derive(Clone, Debug, Default)]
@@ -78,50 +80,88 @@ fn schedule_key(pass: &str, memory_ref: Option<&MemoryRef>) -> String {
     format!("{pass}/{}", digest.as_deref().unwrap_or("*"))
 }
 
+/// The body of a schedule's record.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StoredSchedule {
+    pass: HostText,
+    #[serde(default, deserialize_with = "or_default")]
+    memory_ref: Option<MemoryRef>,
+    #[serde(default, deserialize_with = "or_default")]
+    every: Option<HostText>,
+    #[serde(default, deserialize_with = "or_default")]
+    cron: Option<HostText>,
+    zone: HostText,
+    #[serde(default, deserialize_with = "or_default")]
+    options: HostFacts,
+    #[serde(default, deserialize_with = "or_default")]
+    enabled: bool,
+    #[serde(default, deserialize_with = "or_default")]
+    next_due: Option<Timestamp>,
+    #[serde(default, deserialize_with = "or_default")]
+    last_due: Option<Timestamp>,
+    #[serde(default, deserialize_with = "or_default")]
+    last_job_id: Option<HostText>,
+    anchor: Timestamp,
+}
+
+needs_no_redaction!(StoredSchedule {
+    pass,
+    memory_ref,
+    every,
+    cron,
+    zone,
+    options,
+    enabled,
+    next_due,
+    last_due,
+    last_job_id,
+    anchor,
+});
+
+impl StoredRecord for StoredSchedule {
+    const KIND: RecordKind = RecordKind::Schedule;
+
+    fn key(&self) -> String {
+        schedule_key(self.pass.as_str(), self.memory_ref.as_ref())
+    }
+}
+
 impl Schedule {
     /// Reads a schedule from its record; `None` if a field is missing or the pass is unknown.
-    fn from_record(record: &Record) -> Option<Schedule> {
-        let body = &record.body;
-        let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
-        let time = |name: &str| body.get(name).and_then(Value::as_i64).map(Timestamp);
+    pub(crate) fn from_record(record: &Record) -> Option<Schedule> {
+        let stored = StoredSchedule::read(record)?;
         Some(Schedule {
-            pass: registry::find(&text("pass")?)?.name,
-            memory_ref: text("memoryRef").as_deref().and_then(MemoryRef::parse),
-            every: text("every"),
-            cron: text("cron"),
-            zone: text("zone")?,
-            options: body
-                .get("options")
-                .and_then(Value::as_object)
-                .cloned()
-                .unwrap_or_default(),
-            enabled: body
-                .get("enabled")
-                .and_then(Value::as_bool)
-                .unwrap_or(false),
-            next_due: time("nextDue"),
-            last_due: time("lastDue"),
-            last_job_id: text("lastJobId"),
-            anchor: time("anchor")?,
+            pass: registry::find(stored.pass.as_str())?.name,
+            memory_ref: stored.memory_ref,
+            every: stored.every.map(HostText::into_string),
+            cron: stored.cron.map(HostText::into_string),
+            zone: stored.zone.into_string(),
+            options: stored.options.into_map(),
+            enabled: stored.enabled,
+            next_due: stored.next_due,
+            last_due: stored.last_due,
+            last_job_id: stored.last_job_id.map(HostText::into_string),
+            anchor: stored.anchor,
             version: record.version,
         })
     }
 
-    /// The body of the schedule's record.
-    fn body(&self) -> RecordBody {
-        unredacted_body(json!({
-            "pass": self.pass,
-            "memoryRef": self.memory_ref.as_ref().map(MemoryRef::as_str),
-            "every": self.every,
-            "cron": self.cron,
-            "zone": self.zone,
-            "options": self.options,
-            "enabled": self.enabled,
-            "nextDue": self.next_due.map(|at| at.0),
-            "lastDue": self.last_due.map(|at| at.0),
-            "lastJobId": self.last_job_id,
-            "anchor": self.anchor.0,
-        }))
+    /// The schedule as it is stored. Its expression and its options were checked when it was set.
+    pub(crate) fn to_stored(&self) -> StoredSchedule {
+        StoredSchedule {
+            pass: HostText::from(self.pass),
+            memory_ref: self.memory_ref.clone(),
+            every: self.every.as_deref().map(HostText::new),
+            cron: self.cron.as_deref().map(HostText::new),
+            zone: HostText::new(&self.zone),
+            options: HostFacts::new(self.options.clone()),
+            enabled: self.enabled,
+            next_due: self.next_due,
+            last_due: self.last_due,
+            last_job_id: self.last_job_id.as_deref().map(HostText::new),
+            anchor: self.anchor,
+        }
     }
 
     fn key(&self) -> String {
@@ -171,12 +211,7 @@ impl Engine {
             match self
                 .parts
                 .store
-                .commit(batch.set_record(
-                    RecordKind::Schedule,
-                    schedule.key(),
-                    precondition,
-                    schedule.body(),
-                ))
+                .commit(batch.set_stored(&schedule.to_stored(), precondition))
                 .await
             {
                 Ok(_) => {
@@ -415,16 +450,11 @@ impl Engine {
             ..schedule.clone()
         };
         let batch = Batch::new(tenant.clone(), now);
-        let batch = batch.set_record(
-            RecordKind::Schedule,
-            schedule.key(),
-            Precondition::Version(schedule.version),
-            next.body(),
-        );
+        let batch = batch.set_stored(&next.to_stored(), Precondition::Version(schedule.version));
         match self
             .parts
             .store
-            .commit(batch.set_record(RecordKind::Job, job.key(), precondition, job.body()))
+            .commit(batch.set_stored(&job.to_stored(), precondition))
             .await
         {
             Ok(_) => {
@@ -441,6 +471,7 @@ impl Engine {
 mod tests {
     use super::*;
     use remem_core::RecordLinks;
+    use serde_json::json;
 
     #[test]
     fn schedule_record_round_trips() {
@@ -458,7 +489,7 @@ mod tests {
             anchor: Timestamp(3),
             version: 4,
         };
-        let body = schedule.body().map().clone();
+        let body = schedule.to_stored().to_map();
         let record = Record {
             kind: RecordKind::Schedule,
             key: schedule.key(),

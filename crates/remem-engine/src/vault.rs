@@ -13,11 +13,11 @@ use remem_core::redact::{FLOOR_CHARS, SecretValue};
 use remem_core::sabotage;
 use remem_core::{
     Batch, Permission, Policy, Precondition, PrincipalId, Record, RecordBody, RecordKind, Redactor,
-    Rejection, RunId, Sealed, TenantId, Timestamp,
+    Rejection, RunId, Sealed, StoredRecord, TenantId, Timestamp,
 };
 use remem_store::{CommitResult, StoreError};
+pub(crate) use sealed::SecretFacts;
 use sealed::{open_values, seal_body};
-use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
 /// The key that encrypts the vaults of all tenants. It is stored outside the database.
@@ -133,7 +133,7 @@ impl Engine {
             .await?;
         let now = self.now_for(caller.tenant()).await?;
         let facts = metadata(scope.as_str(), caller.principal().as_str(), name, now);
-        let body = seal_body(vault, caller.tenant(), &key, facts, &value, &[]);
+        let body = seal_body(vault, caller.tenant(), &key, &facts, &value, &[]);
         let committed = match self
             .write_secret(caller, &key, Precondition::Absent, body)
             .await
@@ -180,7 +180,7 @@ impl Engine {
                 name,
                 created_at(&before),
             );
-            let body = seal_body(vault, caller.tenant(), &key, facts, &value, &former);
+            let body = seal_body(vault, caller.tenant(), &key, &facts, &value, &former);
             match self
                 .write_secret(caller, &key, Precondition::Version(before.version), body)
                 .await
@@ -517,7 +517,7 @@ impl Engine {
             vault,
             tenant,
             &key,
-            metadata("run", run.as_str(), name, self.now()),
+            &metadata("run", run.as_str(), name, self.now()),
             value,
             &[],
         );
@@ -581,19 +581,22 @@ fn is_same_value(first: &SecretValue, second: &SecretValue) -> bool {
 }
 
 /// The readable fields of a secret's record.
-fn metadata(scope: &str, owner: &str, name: &str, created_at: Timestamp) -> Map<String, Value> {
-    let facts = json!({"scope": scope, "owner": owner, "name": name, "createdAt": created_at.0});
-    facts.as_object().cloned().unwrap_or_default()
+fn metadata(scope: &str, owner: &str, name: &str, created_at: Timestamp) -> SecretFacts {
+    SecretFacts {
+        key: String::new(),
+        scope: Some(scope.to_owned()),
+        owner: Some(owner.to_owned()),
+        name: Some(name.to_owned()),
+        created_at: Some(created_at),
+    }
 }
 
 /// When a secret was first set. Redaction of a value made of digits may have replaced the instant;
 /// then the time of the last write is the best that is left.
 fn created_at(record: &Record) -> Timestamp {
-    record
-        .body
-        .get("createdAt")
-        .and_then(Value::as_i64)
-        .map_or(record.at, Timestamp)
+    SecretFacts::read(record)
+        .and_then(|facts| facts.created_at)
+        .unwrap_or(record.at)
 }
 
 /// The information about a secret that callers can see.

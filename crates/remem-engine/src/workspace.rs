@@ -6,16 +6,16 @@ use crate::cpu;
 use crate::engine::{Engine, RequestDigest};
 use crate::error::EngineError;
 use crate::secrets::RedactionRules;
+use crate::stored::file::StoredFile;
 use remem_core::admission::check_name;
 use remem_core::distill::index;
 use remem_core::event::FileRef;
 use remem_core::sabotage;
 use remem_core::{
     Batch, EventBody, Idempotency, Permission, Precondition, Record, RecordBody, RecordKind,
-    RecordLinks, Rejection, Timestamp,
+    RecordLinks, Rejection, StoredRecord, Timestamp,
 };
 use remem_store::{ChangeOutcome, StoreError};
-use serde_json::{Map, Value, json};
 
 /// One version of a file.
 #[derive(Clone, PartialEq)]
@@ -324,15 +324,30 @@ impl Engine {
         }
         let policy = self.policy_of(caller);
         let now = self.now_for(caller.tenant()).await?;
-        let mut body = Map::new();
-        body.insert("content".to_owned(), json!(content));
-        body.insert("contentType".to_owned(), json!(content_type));
+        let file = StoredFile {
+            key: String::new(),
+            content: content.to_owned(),
+            content_type: content_type.to_owned(),
+        };
+        let body = file.to_map();
         let rules = self.redaction_rules(caller.tenant()).await?;
         let admission = rules.admission(&policy, now);
         sabotage!(
             "files-are-not-redacted",
             self.redact_body(caller.tenant(), &admission, body).await,
-            Ok(crate::jobs::unredacted_body(body.into()))
+            {
+                let policy = remem_core::Policy {
+                    shapes: remem_core::ShapePolicy::Off,
+                    ..policy.clone()
+                };
+                let redactor = remem_core::Redactor::empty();
+                let admission = remem_core::Admission {
+                    policy: &policy,
+                    redactor: &redactor,
+                    ..admission
+                };
+                Ok(admission.redact_record(body))
+            }
         )
     }
 
@@ -436,14 +451,13 @@ impl Engine {
 
     /// A file as a list shows it: its media type is redacted again; its text only enters the ETag.
     fn file_info(&self, caller: &Caller, rules: &RedactionRules, record: &Record) -> FileInfo {
-        let text = |name: &str| record.body.get(name).and_then(Value::as_str);
-        let content_type = text("contentType").unwrap_or_default();
-        let content_type = rules.redactor().clean(content_type, caller.shapes).text;
+        let stored = StoredFile::read(record).unwrap_or_default();
+        let content_type = rules.redactor().clean(&stored.content_type, caller.shapes);
         FileInfo {
             path: record.key.clone(),
-            content_type: content_type.into_string(),
+            content_type: content_type.text.into_string(),
             version: record.version,
-            etag: self.etags().etag(record.version, text("content")),
+            etag: self.etags().etag(record.version, &stored.content),
             updated_at: record.at,
         }
     }
@@ -458,7 +472,7 @@ impl Engine {
     ) -> Result<FileView, EngineError> {
         let policy = self.policy_of(caller);
         let admission = rules.admission(&policy, record.at);
-        let stored = record.body.get("content").and_then(Value::as_str);
+        let stored = StoredFile::read(&record).unwrap_or_default();
         let version_in_key = record.key.rsplit_once('@');
         let (path, version) = match version_in_key {
             Some((path, version)) if record.kind == RecordKind::FileVersion => {
@@ -466,22 +480,15 @@ impl Engine {
             }
             _ => (record.key.clone(), record.version),
         };
-        let etag = self.etags().etag(version, stored);
+        let etag = self.etags().etag(version, &stored.content);
         let redacted = self
             .redact_body(caller.tenant(), &admission, record.body)
             .await?;
-        let text = |name: &str| {
-            redacted
-                .map()
-                .get(name)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let shown = StoredFile::from_map(redacted.map()).unwrap_or_default();
         Ok(FileView {
             path,
-            content: text("content"),
-            content_type: text("contentType"),
+            content: shown.content,
+            content_type: shown.content_type,
             version,
             etag,
             updated_at: record.at,
@@ -499,9 +506,8 @@ impl Engine {
 struct Etags([u8; 32]);
 
 impl Etags {
-    fn etag(&self, version: u64, content: Option<&str>) -> String {
-        let content = content.unwrap_or_default().as_bytes();
-        let digest = blake3::keyed_hash(&self.0, content).to_hex();
+    fn etag(&self, version: u64, content: &str) -> String {
+        let digest = blake3::keyed_hash(&self.0, content.as_bytes()).to_hex();
         format!("\"{version}-{}\"", &digest[..16])
     }
 }
@@ -574,10 +580,8 @@ fn check_if_match(
         return Ok(());
     };
     let current = file.map_or(0, |record| record.version);
-    let content = file
-        .and_then(|record| record.body.get("content"))
-        .and_then(Value::as_str);
-    let current_etag = etags.etag(current, content);
+    let stored = file.and_then(StoredFile::read).unwrap_or_default();
+    let current_etag = etags.etag(current, &stored.content);
     let bare = |tag: &str| {
         tag.trim()
             .trim_start_matches("W/")

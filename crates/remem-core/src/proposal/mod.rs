@@ -22,7 +22,10 @@ pub use synthesis::{ProposalDraft, RunTrace, ToolTrace, Traces, draft_proposals}
 pub use template::PromptTemplate;
 
 /// The kind of object that a proposal would install.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum ProposalKind {
     /// A pack of agents.
     AgentPack,
@@ -64,7 +67,10 @@ impl ProposalKind {
 }
 
 /// The state of a proposal in its lifecycle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum ProposalState {
     /// The proposal is as it was drafted.
     Draft,

@@ -5,13 +5,13 @@ use super::AutomationRecord;
 use crate::commitments::firing::{FireOutcome, HOST};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::unredacted_body;
 use crate::runs::{NewRun, PreparedRun};
+use crate::stored::firing::StoredFiring;
 use remem_core::event::AutomationFired;
 use remem_core::proposal::automation::AutomationTarget;
 use remem_core::{
-    Batch, EventBody, Fence, Precondition, PrincipalId, Record, RecordKind, RecordLinks, TenantId,
-    Timestamp,
+    Batch, EventBody, Fence, HostText, Precondition, PrincipalId, Record, RecordKind, RecordLinks,
+    TenantId, Timestamp,
 };
 use remem_store::StoreError;
 use serde_json::json;
@@ -74,16 +74,16 @@ impl Engine {
             known.body(&admission),
             ties,
         );
-        let note = json!({"automationId": known.automation.id, "scheduledAt": instant.0, "firedAt": now.0, "runId": run_id});
-        let key = format!("automation/{}/t{}", known.automation.id, instant.0);
-        let firing_ties = RecordLinks::due_at(now.plus_ms(policy.commitment_retention_ms));
-        let batch = batch.set_record_with_ties(
-            RecordKind::Firing,
-            key,
-            Precondition::Absent,
-            unredacted_body(note),
-            firing_ties,
-        );
+        let note = StoredFiring {
+            key: HostText::new(format!("automation/{}/t{}", known.automation.id, instant.0)),
+            ties: RecordLinks::due_at(now.plus_ms(policy.commitment_retention_ms)),
+            automation_id: Some(HostText::new(&known.automation.id)),
+            scheduled_at: instant,
+            fired_at: now,
+            run_id: Some(HostText::new(&run_id)),
+            ..StoredFiring::default()
+        };
+        let batch = batch.set_stored(&note, Precondition::Absent);
         let automation_id = known.automation.id;
         let scheduled_at = instant.0;
         let event = EventBody::AutomationFired(AutomationFired {

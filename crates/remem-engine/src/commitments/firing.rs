@@ -6,14 +6,15 @@
 use super::{CommitmentInfo, CommitmentRules, set_commitment, ties_of};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::unredacted_body;
 use crate::runs::{NewRun, Run};
+use crate::stored::firing::StoredFiring;
 use remem_core::commitment::{CommitmentState, Delivery, EndedBy};
 use remem_core::event::CommitmentFired;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, Commitment, EntryId, EventBody, Fence, MemoryRef, Policy, Precondition, PrincipalId,
-    Record, RecordKind, RecordLinks, RunId, RunStatus, Scope, TenantId, Timestamp,
+    Batch, Commitment, EntryId, EventBody, Fence, HostText, MemoryRef, Policy, Precondition,
+    PrincipalId, Record, RecordKind, RecordLinks, RunId, RunStatus, Scope, StoredRecord, TenantId,
+    Timestamp,
 };
 use remem_store::{CommitResult, ReadAt, RecordLookup, StoreError};
 use serde_json::{Value, json};
@@ -136,11 +137,20 @@ impl Engine {
             condition: next.condition_kind().to_owned(),
             enqueued_run_id: run_id.clone(),
         });
-        let note = json!({"commitmentId": info.id, "memoryRef": next.memory_ref, "scheduledAt": scheduled_at.0, "firedAt": now.0, "runId": run_id});
-        let note_ties = RecordLinks {
-            due: Some(now.plus_ms(policy.commitment_retention_ms)),
-            topic: run_id.map(|_| open_runs_topic(&next.memory_ref)),
-            source: None,
+        let key = format!("{}/{instant}", info.id);
+        let note = StoredFiring {
+            key: HostText::new(&key),
+            ties: RecordLinks {
+                due: Some(now.plus_ms(policy.commitment_retention_ms)),
+                topic: run_id.as_ref().map(|_| open_runs_topic(&next.memory_ref)),
+                source: None,
+            },
+            commitment_id: Some(HostText::new(&info.id)),
+            automation_id: None,
+            memory_ref: Some(memory_ref),
+            scheduled_at,
+            fired_at: now,
+            run_id: run_id.map(HostText::new),
         };
         let rules = self.redaction_rules(tenant).await?;
         let admission = rules.admission(&policy, now);
@@ -155,17 +165,13 @@ impl Engine {
             policy.commitment_retention_ms,
         );
         let batch = set_commitment(batch, &admission, &info.id, &next, record_ties, version);
-        let key = format!("{}/{instant}", info.id);
-        let batch = batch.set_record_with_ties(
-            RecordKind::Firing,
-            key.clone(),
+        let batch = batch.set_stored(
+            &note,
             sabotage!(
                 "a-fire-does-not-ask-for-notes",
                 Precondition::Absent,
                 Precondition::None
             ),
-            unredacted_body(note),
-            note_ties,
         );
         let batch = sabotage!(
             "a-fire-is-told-of-in-a-commit-of-its-own",
@@ -366,12 +372,13 @@ impl Engine {
     ) -> Result<usize, EngineError> {
         let mut batch = Batch::new(tenant.clone(), self.now_for(tenant).await?);
         let mut ended = 0;
-        for note in notes.iter().cloned() {
-            let run = note
-                .body
-                .get("runId")
-                .and_then(Value::as_str)
-                .and_then(RunId::parse);
+        for note in notes {
+            let Some(firing) = StoredFiring::read(note) else {
+                ended += 1;
+                continue;
+            };
+            let run = firing.run_id.as_ref();
+            let run = run.and_then(|run| RunId::parse(run.as_str()));
             let is_running = match &run {
                 Some(run) => self
                     .load_run(tenant, run)
@@ -384,15 +391,9 @@ impl Engine {
                 let version = Precondition::Version(note.version);
                 let ties = RecordLinks {
                     topic: None,
-                    ..note.links
+                    ..note.links.clone()
                 };
-                batch = batch.set_record_with_ties(
-                    RecordKind::Firing,
-                    note.key,
-                    version,
-                    unredacted_body(Value::Object(note.body)),
-                    ties,
-                );
+                batch = batch.set_stored(&StoredFiring { ties, ..firing }, version);
             }
         }
         if ended > 0 {

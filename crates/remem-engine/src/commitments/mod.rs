@@ -23,12 +23,13 @@ use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::read::is_within;
+use crate::stored::firing::StoredFiring;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use remem_core::commitment::{self, CommitmentState, EndedBy};
 use remem_core::event::CommitmentRef;
 use remem_core::{
-    Admission, Batch, Commitment, Entry, EntryId, MemoryRef, Permission, Precondition, Record,
-    RecordKind, RecordLinks, Rejection, TenantId, Timestamp,
+    Admission, Batch, Commitment, Entry, EntryId, HostText, MemoryRef, Permission, Precondition,
+    Record, RecordKind, RecordLinks, Rejection, StoredRecord, TenantId, Timestamp,
 };
 use remem_store::{RecordLookup, StoreError};
 use std::pin::pin;
@@ -97,28 +98,16 @@ pub struct FiringRecord {
 
 impl FiringRecord {
     fn from_record(record: &Record, prefix: &str) -> FiringRecord {
-        let time = |name: &str| {
-            Timestamp(
-                record
-                    .body
-                    .get(name)
-                    .and_then(serde_json::Value::as_i64)
-                    .unwrap_or_default(),
-            )
-        };
+        let firing = StoredFiring::read(record).unwrap_or_default();
         FiringRecord {
             instant: record
                 .key
                 .strip_prefix(prefix)
                 .unwrap_or_default()
                 .to_owned(),
-            scheduled_at: time("scheduledAt"),
-            fired_at: time("firedAt"),
-            run_id: record
-                .body
-                .get("runId")
-                .and_then(serde_json::Value::as_str)
-                .map(str::to_owned),
+            scheduled_at: firing.scheduled_at,
+            fired_at: firing.fired_at,
+            run_id: firing.run_id.map(HostText::into_string),
         }
     }
 }

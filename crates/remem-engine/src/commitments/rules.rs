@@ -7,11 +7,12 @@ use crate::error::EngineError;
 use remem_core::commitment::Delivery;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, TenantId, schedule,
+    Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, StoredRecord, TenantId,
+    schedule,
 };
 use remem_store::StoreError;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 /// How a commitment that was recognised in a text is handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +76,14 @@ impl Default for CommitmentRules {
     }
 }
 
+impl StoredRecord for CommitmentRules {
+    const KIND: RecordKind = RecordKind::CommitmentRules;
+
+    fn key(&self) -> String {
+        rules_key(self.memory_ref.as_deref())
+    }
+}
+
 /// The rules that a caller sets for a memory.
 #[derive(Clone, Debug, Default)]
 pub struct NewCommitmentRules {
@@ -89,14 +98,10 @@ pub struct NewCommitmentRules {
 const UNREADABLE: &str = "rules of commitments cannot be read";
 
 /// The key of the rules' record: a digest, since names of memories can be longer than a key may be.
-fn rules_key(memory_ref: Option<&MemoryRef>) -> String {
+fn rules_key(memory_ref: Option<&str>) -> String {
     memory_ref.map_or_else(
         || "*".to_owned(),
-        |memory_ref| {
-            blake3::hash(memory_ref.as_str().as_bytes())
-                .to_hex()
-                .to_string()
-        },
+        |memory_ref| blake3::hash(memory_ref.as_bytes()).to_hex().to_string(),
     )
 }
 
@@ -137,14 +142,14 @@ impl Engine {
         let redaction = self.redaction_rules(caller.tenant()).await?;
         let body = redaction
             .admission(&self.policy_of(caller), now)
-            .redact_record(into_map(json!(rules)));
+            .redact_stored(&rules);
         let batch =
             Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
         self.parts
             .store
             .commit(batch.set_record(
                 RecordKind::CommitmentRules,
-                rules_key(memory.as_ref()),
+                rules.key(),
                 Precondition::None,
                 body,
             ))
@@ -180,9 +185,9 @@ impl Engine {
         let redaction = self.redaction_rules(caller.tenant()).await?;
         let redacted = redaction
             .admission(&self.policy_of(caller), self.now())
-            .redact_record(into_map(json!(rules)));
-        serde_json::from_value(Value::Object(redacted.map().clone()))
-            .map_err(|_| StoreError::Damaged(UNREADABLE).into())
+            .redact_stored(&rules);
+        let rules = CommitmentRules::from_map(redacted.map());
+        Ok(rules.ok_or(StoreError::Damaged(UNREADABLE))?)
     }
 
     /// The rules that apply to a memory: its own, those of all memories, or the host's defaults.
@@ -192,7 +197,7 @@ impl Engine {
         memory_ref: Option<&MemoryRef>,
     ) -> Result<CommitmentRules, EngineError> {
         for key in memory_ref
-            .map(|memory_ref| rules_key(Some(memory_ref)))
+            .map(|memory_ref| rules_key(Some(memory_ref.as_str())))
             .into_iter()
             .chain([rules_key(None)])
         {
@@ -202,9 +207,8 @@ impl Engine {
                 .record(tenant, RecordKind::CommitmentRules, &key)
                 .await?
             {
-                let rules: Result<CommitmentRules, _> =
-                    serde_json::from_value(Value::Object(record.body));
-                let mut rules = rules.map_err(|_| StoreError::Damaged(UNREADABLE))?;
+                let rules = CommitmentRules::read(&record);
+                let mut rules = rules.ok_or(StoreError::Damaged(UNREADABLE))?;
                 // The started run gets the memory's name as an input. For a memory of one user,
                 // only that user's own rules may start one.
                 if rules.memory_ref.is_none()
@@ -282,14 +286,5 @@ impl Engine {
             .into());
         }
         Ok(())
-    }
-}
-
-/// The map of a JSON object; empty for other values.
-fn into_map(value: Value) -> Map<String, Value> {
-    if let Value::Object(map) = value {
-        map
-    } else {
-        Map::new()
     }
 }

@@ -18,7 +18,8 @@ use crate::secrets::RedactionRules;
 use remem_core::event::SubjectForgotten;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, EntryId, EventBody, MemoryRef, Policy, Precondition, RecordKind, Subject, TenantId,
+    Batch, EntryId, EventBody, MemoryRef, Policy, Precondition, RecordKind, StoredRecord, Subject,
+    TenantId,
 };
 use remem_store::{RecordLookup, StoreError, SubjectTrace, TracePosition, TracedEntry};
 use serde_json::{Map, json};

@@ -207,7 +207,7 @@ impl Engine {
             principal: caller.principal().clone(),
         });
         let batch = Batch::new(tenant.clone(), now).with_principal(caller.principal().clone());
-        let batch = batch.set_record(RecordKind::Job, job.key(), Precondition::Absent, job.body());
+        let batch = batch.set_stored(&job.to_stored(), Precondition::Absent);
         let committed = store.commit(batch).await?;
         job.version = first_record_version(&committed.outcomes).unwrap_or(1);
         self.notify_work(PASS, tenant);

@@ -10,14 +10,14 @@ use super::report::{ErasedEntry, ErasureReport, ReportPage, SignedReport, sha256
 use crate::archive::DistillationRecord;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::unredacted_body;
 use crate::webhook::send::hex;
 use remem_core::sabotage;
 use remem_core::{
-    Admission, Batch, EntryId, MemoryRef, Precondition, RecordKind, Subject, TenantId,
+    Admission, Batch, EntryId, HostText, MemoryRef, Precondition, Record, RecordKind, StoredRecord,
+    Subject, TenantId, needs_no_redaction,
 };
 use remem_store::{SubjectTrace, TracedEntry};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet};
 
 /// Pages read with one query.
@@ -37,6 +37,29 @@ pub struct Unreported {
 impl Unreported {
     pub fn is_empty(&self) -> bool {
         self.report_id.is_none() && self.earlier.is_empty()
+    }
+}
+
+/// The record that names the report of a subject's unfinished erasure.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OpenErasure {
+    #[serde(skip)]
+    key: HostText,
+    report_id: HostText,
+}
+
+needs_no_redaction!(OpenErasure { key, report_id });
+
+impl StoredRecord for OpenErasure {
+    const KIND: RecordKind = RecordKind::Progress;
+
+    fn key(&self) -> String {
+        self.key.as_str().to_owned()
+    }
+
+    fn complete(&mut self, record: &Record) {
+        self.key = HostText::new(&record.key);
     }
 }
 
@@ -75,8 +98,8 @@ pub async fn find_unreported(
     let mut found = Unreported::default();
     for record in records {
         if record.key == open_key(subject) {
-            let id = record.body.get("reportId").and_then(Value::as_str);
-            found.report_id = id.map(str::to_owned);
+            let open = OpenErasure::read(&record);
+            found.report_id = open.map(|open| open.report_id.into_string());
         } else {
             let part = ErasureReport::from_map(&record.body).unwrap_or_default();
             found.earlier.push((record.key, part));
@@ -214,9 +237,11 @@ impl ErasureProgress {
             return batch;
         }
         self.is_open = true;
-        let body = unredacted_body(json!({"reportId": report_id}));
-        let key = open_key(subject);
-        batch.set_record(RecordKind::Progress, key, Precondition::None, body)
+        let open = OpenErasure {
+            key: HostText::new(open_key(subject)),
+            report_id: HostText::new(report_id),
+        };
+        batch.set_stored(&open, Precondition::None)
     }
 
     fn add_page(&mut self, batch: Batch, admission: &Admission<'_>, part: &ErasureReport) -> Batch {

@@ -6,11 +6,13 @@ use crate::error::EngineError;
 use crate::webhook::send::hex;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use remem_core::record::or_default;
 use remem_core::sabotage;
-use remem_core::{Subject, TenantId};
+use remem_core::{RecordKind, StoredRecord, Subject, TenantId};
 use remem_store::TracedEntry;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// Name of the signature algorithm in reports.
 const ALGORITHM: &str = "Ed25519";
@@ -47,7 +49,7 @@ impl PrivateCounts {
 }
 
 /// One page of a report that names too much for one record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportPage {
     /// SHA-256 of the page as canonical JSON, in hex.
     pub sha256: String,
@@ -68,20 +70,6 @@ impl ReportPage {
             revived: part.revived.len() as u64,
             archives: part.archives.len() as u64,
         }
-    }
-
-    fn to_value(&self) -> Value {
-        json!({"sha256": self.sha256, "erased": self.erased, "revived": self.revived, "archives": self.archives})
-    }
-
-    fn from_value(value: &Value) -> Option<ReportPage> {
-        let number = |name: &str| value.get(name).and_then(Value::as_u64);
-        Some(ReportPage {
-            sha256: value.get("sha256")?.as_str()?.to_owned(),
-            erased: number("erased")?,
-            revived: number("revived")?,
-            archives: number("archives")?,
-        })
     }
 }
 
@@ -145,104 +133,185 @@ impl ErasedEntry {
 const NO_BACKUPS: &str = "this host was not told how long copies of its storage are kept: copies made before `at` hold the text";
 const REPLAYS: &str = "what ended runs recorded of their reads is kept for their replays until the runs themselves are removed";
 
+/// The body of a report's record. Its form is signed, so none of it may ever change.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StoredReport {
+    id: String,
+    tenant: String,
+    at: String,
+    subject: String,
+    #[serde(default, deserialize_with = "or_default")]
+    counts: StoredCounts,
+    erased: Vec<StoredErased>,
+    revived: Vec<StoredRevived>,
+    archives: Vec<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    backups: StoredBackups,
+    #[serde(default, deserialize_with = "or_default")]
+    kept: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pages: Vec<ReportPage>,
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    signature: Option<StoredSignature>,
+}
+
+/// The counts of a stored report, named or not.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct StoredCounts {
+    #[serde(deserialize_with = "or_default")]
+    erased: u64,
+    #[serde(deserialize_with = "or_default")]
+    revived: u64,
+    #[serde(deserialize_with = "or_default")]
+    archives: u64,
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    commitments: Option<u64>,
+}
+
+/// An erased entry in a stored report.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredErased {
+    memory_ref: String,
+    id: String,
+    content_hash: String,
+}
+
+/// An entry in a stored report that is live again.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredRevived {
+    memory_ref: String,
+    id: String,
+}
+
+/// What a stored report says about backups: until when they exist, or that this is unknown.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StoredBackups {
+    #[serde(deserialize_with = "or_default")]
+    held_until: Option<String>,
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    note: Option<String>,
+}
+
+/// The signature in a stored report.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StoredSignature {
+    #[serde(deserialize_with = "or_default")]
+    algorithm: String,
+    #[serde(deserialize_with = "or_default")]
+    public_key: String,
+    #[serde(deserialize_with = "or_default")]
+    value: String,
+}
+
+impl StoredRecord for StoredReport {
+    const KIND: RecordKind = RecordKind::Erasure;
+
+    fn key(&self) -> String {
+        self.id.clone()
+    }
+}
+
 impl ErasureReport {
     /// The report as JSON, as it is stored, sent and signed.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
-        let erased = |one: &ErasedEntry| json!({"memoryRef": one.memory_ref, "id": one.id, "contentHash": one.content_hash});
-        let revived =
-            |(memory_ref, id): &(String, String)| json!({"memoryRef": memory_ref, "id": id});
-        let backups = match &self.backups_until {
-            Some(until) => json!({"heldUntil": until}),
-            None => json!({"heldUntil": null, "note": NO_BACKUPS}),
+        self.to_stored(None).to_map()
+    }
+
+    /// The report as it is stored, with its signature if it has one.
+    fn to_stored(&self, signature: Option<StoredSignature>) -> StoredReport {
+        let erased = |one: &ErasedEntry| StoredErased {
+            memory_ref: one.memory_ref.clone(),
+            id: one.id.clone(),
+            content_hash: one.content_hash.clone(),
         };
-        let mut value = json!({
-            "id": self.id,
-            "tenant": self.tenant,
-            "at": self.at,
-            "subject": self.subject,
-            "counts": {
-                "erased": self.count_erased(),
-                "revived": self.count_revived(),
-                "archives": self.count_archives(),
+        let revived = |(memory_ref, id): &(String, String)| StoredRevived {
+            memory_ref: memory_ref.clone(),
+            id: id.clone(),
+        };
+        StoredReport {
+            id: self.id.clone(),
+            tenant: self.tenant.clone(),
+            at: self.at.clone(),
+            subject: self.subject.clone(),
+            counts: StoredCounts {
+                erased: self.count_erased(),
+                revived: self.count_revived(),
+                archives: self.count_archives(),
+                // An older report must keep its form without this count, or its signature would
+                // be invalid.
+                commitments: sabotage!(
+                    "old-erasure-reports-are-changed",
+                    self.commitments,
+                    self.commitments.or(Some(0))
+                ),
             },
-            "erased": self.erased.iter().map(erased).collect::<Vec<_>>(),
-            "revived": self.revived.iter().map(revived).collect::<Vec<_>>(),
-            "archives": self.archives,
-            "backups": backups,
-            "kept": REPLAYS,
-        });
-        // An older report must keep its form without this count, or its signature would be invalid.
-        if let Some(commitments) = sabotage!(
-            "old-erasure-reports-are-changed",
-            self.commitments,
-            self.commitments.or(Some(0))
-        ) {
-            value["counts"]["commitments"] = json!(commitments);
+            erased: self.erased.iter().map(erased).collect(),
+            revived: self.revived.iter().map(revived).collect(),
+            archives: self.archives.clone(),
+            backups: StoredBackups {
+                held_until: self.backups_until.clone(),
+                note: self.backups_until.is_none().then(|| NO_BACKUPS.to_owned()),
+            },
+            kept: REPLAYS.to_owned(),
+            pages: self.pages.clone(),
+            signature,
         }
-        if !self.pages.is_empty() {
-            value["pages"] = self.pages.iter().map(ReportPage::to_value).collect();
-        }
-        value.as_object().cloned().unwrap_or_default()
     }
 
     /// Reads the JSON of a stored report.
     pub(super) fn from_map(map: &Map<String, Value>) -> Option<ErasureReport> {
-        let text =
-            |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-        let own = |name: &str| map.get(name).and_then(Value::as_str).map(str::to_owned);
-        let list = |name: &str| map.get(name).and_then(Value::as_array).cloned();
-        let erased = |one: &Value| {
-            Some(ErasedEntry {
-                memory_ref: text(one, "memoryRef")?,
-                id: text(one, "id")?,
-                content_hash: text(one, "contentHash")?,
-            })
-        };
+        StoredReport::from_map(map).map(ErasureReport::from_stored)
+    }
+
+    fn from_stored(stored: StoredReport) -> ErasureReport {
+        let counts = stored.counts;
         // What is counted but not named was in memories of single users.
-        let counted = |name: &str| {
-            map.get("counts")
-                .and_then(|counts| counts.get(name))
-                .and_then(Value::as_u64)
-                .unwrap_or(0)
+        let unnamed = |counted: u64, named: usize, on_page: fn(&ReportPage) -> u64| {
+            let on_pages: u64 = stored.pages.iter().map(on_page).sum();
+            counted.saturating_sub(named as u64 + on_pages)
         };
-        let pages: Vec<ReportPage> = list("pages")
-            .unwrap_or_default()
-            .iter()
-            .map(ReportPage::from_value)
-            .collect::<Option<_>>()?;
-        let unnamed = |name: &str, on_page: fn(&ReportPage) -> u64| {
-            let named = list(name)?.len() as u64 + pages.iter().map(on_page).sum::<u64>();
-            Some(counted(name).saturating_sub(named))
+        let erased = |one: StoredErased| ErasedEntry {
+            memory_ref: one.memory_ref,
+            id: one.id,
+            content_hash: one.content_hash,
         };
-        Some(ErasureReport {
+        ErasureReport {
             private: PrivateCounts {
-                erased: unnamed("erased", |page| page.erased)?,
-                revived: unnamed("revived", |page| page.revived)?,
-                archives: unnamed("archives", |page| page.archives)?,
+                erased: unnamed(counts.erased, stored.erased.len(), |page| page.erased),
+                revived: unnamed(counts.revived, stored.revived.len(), |page| page.revived),
+                archives: unnamed(counts.archives, stored.archives.len(), |page| page.archives),
             },
-            id: own("id")?,
-            tenant: own("tenant")?,
-            at: own("at")?,
-            subject: own("subject")?,
-            erased: list("erased")?.iter().map(erased).collect::<Option<_>>()?,
-            revived: list("revived")?
-                .iter()
-                .map(|one| Some((text(one, "memoryRef")?, text(one, "id")?)))
-                .collect::<Option<_>>()?,
-            archives: list("archives")?
-                .iter()
-                .map(|one| one.as_str().map(str::to_owned))
-                .collect::<Option<_>>()?,
-            commitments: map
-                .get("counts")
-                .and_then(|counts| counts.get("commitments"))
-                .and_then(Value::as_u64),
-            backups_until: map
-                .get("backups")
-                .and_then(|backups| text(backups, "heldUntil")),
-            pages,
-        })
+            id: stored.id,
+            tenant: stored.tenant,
+            at: stored.at,
+            subject: stored.subject,
+            erased: stored.erased.into_iter().map(erased).collect(),
+            revived: stored
+                .revived
+                .into_iter()
+                .map(|one| (one.memory_ref, one.id))
+                .collect(),
+            archives: stored.archives,
+            commitments: counts.commitments,
+            backups_until: stored.backups.held_until,
+            pages: stored.pages,
+        }
     }
 
     /// Number of erased entries, named or not.
@@ -328,28 +397,23 @@ impl SignedReport {
     /// The signed report as JSON, as it is stored and sent.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
-        let mut map = self.report.to_map();
-        if !self.signature.is_empty() {
-            let signature = json!({"algorithm": ALGORITHM, "publicKey": self.public_key, "value": self.signature});
-            map.insert("signature".to_owned(), signature);
-        }
-        map
+        let signature = (!self.signature.is_empty()).then(|| StoredSignature {
+            algorithm: ALGORITHM.to_owned(),
+            public_key: self.public_key.clone(),
+            value: self.signature.clone(),
+        });
+        self.report.to_stored(signature).to_map()
     }
 
     /// Reads the JSON that `to_map` wrote.
     #[must_use]
     pub fn from_map(map: &Map<String, Value>) -> Option<SignedReport> {
-        let part = |name: &str| {
-            map.get("signature")
-                .and_then(|s| s.get(name))
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let mut stored = StoredReport::from_map(map)?;
+        let signature = stored.signature.take().unwrap_or_default();
         Some(SignedReport {
-            report: ErasureReport::from_map(map)?,
-            public_key: part("publicKey"),
-            signature: part("value"),
+            report: ErasureReport::from_stored(stored),
+            public_key: signature.public_key,
+            signature: signature.value,
         })
     }
 }
@@ -447,6 +511,7 @@ mod tests {
     use super::*;
     use remem_core::redact::Redactor;
     use remem_core::{Admission, Policy, ShapePolicy, Timestamp};
+    use serde_json::json;
 
     fn report() -> ErasureReport {
         ErasureReport {

@@ -145,7 +145,7 @@ async fn claim_job(
         (JobState::Running, None, job.started_at.or(Some(now)));
     job.attempts = job.attempts.saturating_add(1);
     let batch = Batch::new(tenant.clone(), now).fenced(Some(lease.fence.clone()));
-    let mut batch = batch.set_record(RecordKind::Job, job.key(), precondition, job.body());
+    let mut batch = batch.set_stored(&job.to_stored(), precondition);
     if is_first_attempt {
         let memory_ref = job
             .memory_ref
@@ -304,12 +304,7 @@ async fn save_job(
                 job.clone(),
             )
         } else {
-            batch.set_record(
-                RecordKind::Job,
-                job.key(),
-                Precondition::Version(job.version),
-                job.body(),
-            )
+            batch.set_stored(&job.to_stored(), Precondition::Version(job.version))
         };
         match engine.parts.store.commit(batch).await {
             Ok(committed) => {
@@ -347,12 +342,7 @@ pub(super) fn move_to_ended(batch: Batch, active: &JobInfo, ended: JobInfo) -> B
         active.key(),
         Precondition::Version(active.version),
     );
-    let batch = batch.set_record(
-        RecordKind::Job,
-        ended.key(),
-        Precondition::Absent,
-        ended.body(),
-    );
+    let batch = batch.set_stored(&ended.to_stored(), Precondition::Absent);
     if ended.started_at.is_none() {
         return batch;
     }

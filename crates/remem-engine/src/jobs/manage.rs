@@ -103,7 +103,7 @@ impl Engine {
             match self
                 .parts
                 .store
-                .commit(batch.set_record(RecordKind::Job, job.key(), precondition, job.body()))
+                .commit(batch.set_stored(&job.to_stored(), precondition))
                 .await
             {
                 Ok(committed) => {
@@ -331,12 +331,7 @@ impl Engine {
                     cancelling: true,
                     ..job.clone()
                 };
-                batch.set_record(
-                    RecordKind::Job,
-                    job.key(),
-                    Precondition::Version(job.version),
-                    cancelling.body(),
-                )
+                batch.set_stored(&cancelling.to_stored(), Precondition::Version(job.version))
             };
             match self.parts.store.commit(batch).await {
                 Ok(_) => {

@@ -1,6 +1,7 @@
 //! Jobs: requests that a pass works on one memory, or on all memories of a tenant, or erases a
-//! subject, and their outcomes. This file has the type of a job and its record; `manage` has the
-//! operations of callers, `work` what a pass is given to do a job with, `execute` runs the jobs.
+//! subject, and their outcomes. This file has the type of a job; `record` has its record, `manage`
+//! has the operations of callers, `work` what a pass is given to do a job with, `execute` runs the
+//! jobs.
 //!
 //! A job is one record. Until it has ended, its key begins with `active/<pass>/` and jobs sort
 //! oldest first, so that open jobs are found without reading the ended ones. Then it moves to
@@ -9,6 +10,7 @@
 pub(crate) mod execute;
 pub(crate) mod manage;
 pub mod options;
+mod record;
 mod status;
 pub mod work;
 
@@ -18,15 +20,13 @@ pub use status::PassOverview;
 pub use work::{JobContext, JobProgress, StopReason, WorkError, WorkFuture, WorkReport};
 
 use crate::caller::Caller;
-use crate::registry;
-use remem_core::{
-    Admission, MemoryRef, Policy, PrincipalId, Record, RecordBody, Redactor, ShapePolicy, Subject,
-    Timestamp,
-};
-use serde_json::{Map, Value, json};
+use remem_core::{MemoryRef, PrincipalId, Subject, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The cause of a job, in the protocol's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Trigger {
     /// A caller requested the job.
     OnDemand,
@@ -52,7 +52,8 @@ impl Trigger {
 }
 
 /// The state of a job, from queued to one of three ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum JobState {
     /// Waiting for an activation of its pass.
     Queued,
@@ -120,23 +121,6 @@ pub(crate) struct ErasureTarget {
     pub report_id: String,
     /// The principal that asked for it.
     pub principal: PrincipalId,
-}
-
-impl ErasureTarget {
-    fn to_value(&self) -> Value {
-        let subject = blake3::Hash::from_bytes(*self.subject.bytes()).to_hex();
-        json!({"subject": subject.as_str(), "reportId": self.report_id, "principal": self.principal.as_str()})
-    }
-
-    fn from_value(value: &Value) -> Option<ErasureTarget> {
-        let text = |name: &str| value.get(name).and_then(Value::as_str);
-        let subject = blake3::Hash::from_hex(text("subject")?).ok()?;
-        Some(ErasureTarget {
-            subject: Subject::from_bytes(*subject.as_bytes()),
-            report_id: text("reportId")?.to_owned(),
-            principal: PrincipalId::parse(text("principal")?)?,
-        })
-    }
 }
 
 /// A job as its record stores it and the API shows it.
@@ -277,168 +261,11 @@ impl JobInfo {
         let ended = self.ended_at?;
         u64::try_from(ended.0 - started.0).ok()
     }
-
-    /// The key of the job's record, which depends on whether it has ended.
-    pub(crate) fn key(&self) -> String {
-        if self.state.has_ended() {
-            ended_key(&self.id)
-        } else {
-            format!("{}{}", active_prefix(self.pass), self.id)
-        }
-    }
-
-    /// Reads a job from its record; `None` if this version does not know the pass, the trigger or
-    /// the state.
-    pub(crate) fn from_record(record: &Record) -> Option<JobInfo> {
-        let body = &record.body;
-        let text = |name: &str| body.get(name).and_then(Value::as_str);
-        let number = |name: &str| body.get(name).and_then(Value::as_u64).unwrap_or(0);
-        let small = |name: &str| u32::try_from(number(name)).unwrap_or(u32::MAX);
-        let time = |name: &str| body.get(name).and_then(Value::as_i64).map(Timestamp);
-        let map = |name: &str| {
-            body.get(name)
-                .and_then(Value::as_object)
-                .cloned()
-                .unwrap_or_default()
-        };
-        let error = body.get("error").and_then(Value::as_object);
-        Some(JobInfo {
-            id: text("id")?.to_owned(),
-            pass: registry::find(text("pass")?)?.name,
-            memory_ref: text("memoryRef").and_then(MemoryRef::parse),
-            options: map("options"),
-            trigger: Trigger::ALL
-                .into_iter()
-                .find(|trigger| Some(trigger.as_str()) == text("trigger"))?,
-            state: JobState::parse(text("state")?)?,
-            phase: text("phase").unwrap_or_default().to_owned(),
-            done: number("done"),
-            total: number("total"),
-            examined: number("examined"),
-            changed: number("changed"),
-            detail: map("detail"),
-            error: error.and_then(|error| {
-                let details = error
-                    .get("details")
-                    .and_then(Value::as_object)
-                    .cloned()
-                    .unwrap_or_default();
-                Some(JobFault {
-                    code: error.get("code")?.as_str()?.to_owned(),
-                    details,
-                })
-            }),
-            requested_at: time("requestedAt")?,
-            started_at: time("startedAt"),
-            ended_at: time("endedAt"),
-            attempts: small("attempts"),
-            failures: small("failures"),
-            cancelling: body
-                .get("cancelling")
-                .and_then(Value::as_bool)
-                .unwrap_or(false),
-            not_before: time("notBefore"),
-            erasure: body.get("erasure").and_then(ErasureTarget::from_value),
-            resume_after: text("after").and_then(MemoryRef::parse),
-            version: record.version,
-        })
-    }
-
-    /// The body of the job's record. It is stored without redaction: it holds only ids, numbers and
-    /// words of the host, and a memory's name that was checked for secrets when the job was made.
-    /// Some ids look like secrets to a strict detector.
-    pub(crate) fn body(&self) -> RecordBody {
-        let mut body = json!({
-            "id": self.id,
-            "pass": self.pass,
-            "memoryRef": self.memory_ref.as_ref().map(MemoryRef::as_str),
-            "options": self.options,
-            "trigger": self.trigger.as_str(),
-            "state": self.state.as_str(),
-            "phase": self.phase,
-            "done": self.done,
-            "total": self.total,
-            "examined": self.examined,
-            "changed": self.changed,
-            "detail": self.detail,
-            "error": self.error.as_ref().map(|error| json!({"code": error.code, "details": error.details})),
-            "requestedAt": self.requested_at.0,
-            "startedAt": self.started_at.map(|at| at.0),
-            "endedAt": self.ended_at.map(|at| at.0),
-            "attempts": self.attempts,
-            "failures": self.failures,
-            "cancelling": self.cancelling,
-            "notBefore": self.not_before.map(|at| at.0),
-            "after": self.resume_after.as_ref().map(MemoryRef::as_str),
-        });
-        if let Some(erasure) = &self.erasure {
-            body["erasure"] = erasure.to_value();
-        }
-        unredacted_body(body)
-    }
-}
-
-/// Builds the body of a record without redacting it, for records that hold only the host's own
-/// words and ids.
-pub(crate) fn unredacted_body(body: Value) -> RecordBody {
-    let policy = Policy {
-        shapes: ShapePolicy::Off,
-        ..Policy::default()
-    };
-    let admission = Admission {
-        policy: &policy,
-        redactor: &Redactor::empty(),
-        redaction_fingerprint: 0,
-        now: Timestamp(0),
-    };
-    admission.redact_record(body.as_object().cloned().unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remem_core::RecordKind;
-    use remem_core::RecordLinks;
-
-    #[test]
-    fn job_record_round_trips() {
-        let mut job = JobInfo::new(
-            "compact",
-            Trigger::Scheduled,
-            Timestamp(1_700_000_000_000),
-            "job_1".to_owned(),
-        );
-        job.memory_ref = MemoryRef::parse("a/b");
-        job.options = json!({"include": "all"}).as_object().cloned().unwrap();
-        job.error = Some(JobFault {
-            code: "c".to_owned(),
-            details: Map::new(),
-        });
-        (job.started_at, job.not_before, job.resume_after) = (
-            Some(Timestamp(1)),
-            Some(Timestamp(2)),
-            MemoryRef::parse("m"),
-        );
-        (job.attempts, job.failures, job.cancelling, job.version) = (3, 2, true, 7);
-        job.erasure = Some(ErasureTarget {
-            subject: Subject::from_bytes([9; 32]),
-            report_id: "era_1".to_owned(),
-            principal: PrincipalId::parse("ada").unwrap(),
-        });
-        for state in JobState::ALL {
-            job.state = state;
-            let body = job.body().map().clone();
-            let record = Record {
-                kind: RecordKind::Job,
-                key: job.key(),
-                version: 7,
-                at: Timestamp(0),
-                body,
-                links: RecordLinks::default(),
-            };
-            assert_eq!(JobInfo::from_record(&record), Some(job.clone()));
-        }
-    }
 
     #[test]
     fn job_ids_sort_by_time_and_ended_jobs_newest_first() {

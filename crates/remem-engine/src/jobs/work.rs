@@ -433,12 +433,7 @@ impl<'a> JobProgress<'a> {
         let now = self.engine.now_for(self.tenant()).await?;
         let info = &state.info;
         let batch = Batch::new(self.tenant().clone(), now).fenced(self.fence());
-        let mut batch = batch.set_record(
-            RecordKind::Job,
-            info.key(),
-            Precondition::Version(info.version),
-            info.body(),
-        );
+        let mut batch = batch.set_stored(&info.to_stored(), Precondition::Version(info.version));
         if let Some(event) = event {
             batch = batch.emit(event);
         }

@@ -10,14 +10,16 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::{JobContext, WorkError, WorkReport};
 use crate::registry::PassMode;
+use crate::stored::progress::ConsolidateProgress;
 use remem_core::consolidate::{Decision, MergeItem, PlanEntry, Planner, Signature, order_key};
 use remem_core::event::Consolidated;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, Entry, EntryId, EventBody, Precondition, Record, RecordKind, RetireReason, Typology,
+    Batch, Entry, EntryId, EventBody, HostText, Precondition, Record, RecordKind, RetireReason,
+    StoredRecord, Typology,
 };
 use remem_store::{ChangeOutcome, ReadAt, RowCursor};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::HashMap;
 
 /// Entries read, signed or compared at once.
@@ -115,13 +117,12 @@ async fn read_progress(engine: &Engine, job: &JobContext<'_>) -> Result<Previous
         .store
         .record(job.tenant(), RecordKind::Progress, &progress_key(job))
         .await?;
-    let field = |name: &str| record.as_ref().and_then(|record| record.body.get(name));
-    let completed = field("pass").and_then(Value::as_u64).unwrap_or(0);
-    let open = field("open").and_then(Value::as_bool).unwrap_or(false);
+    let progress = record.as_ref().and_then(ConsolidateProgress::read);
+    let progress = progress.unwrap_or_default();
     Ok(PreviousPass {
         record,
-        completed,
-        open,
+        completed: progress.pass,
+        open: progress.open,
     })
 }
 
@@ -137,17 +138,16 @@ async fn set_progress(
 ) -> Result<Batch, EngineError> {
     let policy = engine.policy_for(job.tenant()).await?;
     let rules = engine.redaction_rules(job.tenant()).await?;
-    let mut body = Map::new();
-    body.insert("pass".to_owned(), json!(pass));
-    body.insert("open".to_owned(), json!(open));
-    let body = rules.admission(&policy, engine.now()).redact_record(body);
+    let key = HostText::new(progress_key(job));
+    let progress = ConsolidateProgress { key, pass, open };
     let precondition = before
         .record
         .as_ref()
         .map_or(Precondition::Absent, |record| {
             Precondition::Version(record.version)
         });
-    Ok(batch.set_record(RecordKind::Progress, progress_key(job), precondition, body))
+    let admission = rules.admission(&policy, engine.now());
+    Ok(batch.set_redacted(&progress, precondition, &admission))
 }
 
 /// Records that a pass has begun. If it does not complete, the next one compares the entries that

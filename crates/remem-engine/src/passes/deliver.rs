@@ -10,11 +10,14 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::event_visibility::EventVisibility;
 use crate::registry::{PassMode, PassReport};
+use crate::stored::run::RunHead;
 use crate::webhook::send::DeliveryAttempt;
-use crate::webhook::{DeadLetter, WebhookRecord, dead_letter_key, texts};
+use crate::webhook::{DeadLetter, WebhookRecord};
 use remem_core::sabotage;
 use remem_core::webhook::is_sent_without_run;
-use remem_core::{Batch, Event, Fence, Precondition, RecordKind, RunId, Seq, TenantId, Timestamp};
+use remem_core::{
+    Batch, Event, Fence, Precondition, RecordKind, RunId, Seq, StoredRecord, TenantId, Timestamp,
+};
 use remem_store::{ChangeOutcome, StoreError};
 use std::collections::HashMap;
 use tokio::sync::Semaphore;
@@ -251,7 +254,8 @@ impl DeliveryRound<'_> {
             runs.insert(
                 run.id.clone(),
                 record
-                    .map(|record| texts(&record.body, "tags"))
+                    .and_then(|record| RunHead::read(&record))
+                    .map(|run| run.tags)
                     .unwrap_or_default(),
             );
         }
@@ -311,6 +315,7 @@ impl DeliveryRound<'_> {
             return Ok(NextStep::Stop);
         }
         let letter = DeadLetter {
+            webhook: hook.id.clone(),
             only_for,
             ..dead_letter(event, attempts, error, now)
         };
@@ -347,13 +352,9 @@ impl DeliveryRound<'_> {
             body,
         );
         if let Some(letter) = &letter {
-            let key = dead_letter_key(&hook.id, letter.seq);
-            batch = batch.set_record(
-                RecordKind::DeadLetter,
-                key,
-                Precondition::None,
-                letter.body(policy, &rules, now),
-            );
+            let body = letter.body(policy, &rules, now);
+            let key = letter.key();
+            batch = batch.set_record(RecordKind::DeadLetter, key, Precondition::None, body);
             for key in self.excess_dead_letters(hook).await? {
                 batch = batch.delete_record(RecordKind::DeadLetter, key, Precondition::None);
             }
@@ -412,6 +413,7 @@ fn dead_letter(event: &Event, attempts: u32, error: String, at: Timestamp) -> De
         .map(|run| run.id.as_str().to_owned())
         .unwrap_or_default();
     DeadLetter {
+        webhook: String::new(),
         seq: Seq(event.seq.0),
         kind: event.body.kind().as_str().to_owned(),
         run,

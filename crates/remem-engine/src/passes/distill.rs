@@ -166,7 +166,7 @@ async fn sources_since(engine: &Engine, job: &JobContext<'_>) -> Result<Option<i
     Ok(all
         .iter()
         .filter(|distilled| distilled.memory_ref == job.memory_ref().as_str())
-        .map(|distilled| distilled.span.1)
+        .map(|distilled| distilled.to)
         .max())
 }
 
@@ -194,7 +194,8 @@ impl DistillPlan<'_> {
             entry_id: entry_id.to_owned(),
             source_count: self.entries.len() as u64,
             tokens_used: self.digest.tokens_used,
-            span: (self.digest.from.0, self.digest.to.0),
+            from: self.digest.from.0,
+            to: self.digest.to.0,
             topics: self.digest.topics.clone(),
             at,
             byte_size: 0,

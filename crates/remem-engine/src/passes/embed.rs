@@ -15,17 +15,16 @@ use crate::cpu;
 use crate::embedders::{RECORD_KEY, RecentQuery, embed_all, embed_one};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::unredacted_body;
 use crate::ports::Embedder;
 use crate::registry::{PassMode, PassReport};
+use crate::stored::progress::{EmbedProgress, StoredComparison};
 use position::{EmbedPosition, Look, changed_entry};
 use remem_core::sabotage;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Fence, MemoryRef, ModelId, Precondition, Record, RecordKind,
-    Scope, TenantId, Timestamp,
+    Scope, StoredRecord, TenantId, Timestamp,
 };
 use remem_store::{ChangeOutcome, Filter, Page, Probe, ReadAt, RowCursor, StoreError};
-use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -67,6 +66,15 @@ struct ModelComparison {
 }
 
 impl ModelComparison {
+    /// The comparison as it is stored.
+    fn to_stored(self) -> StoredComparison {
+        StoredComparison {
+            overlap: self.overlap,
+            agreement: self.agreement,
+            questions: self.questions,
+        }
+    }
+
     /// Whether the models are alike enough for the new one to serve.
     fn is_alike_enough(self) -> bool {
         self.questions == 0 || (self.overlap >= OVERLAP_MIN && self.agreement >= AGREEMENT_MIN)
@@ -178,12 +186,12 @@ impl EmbedWalk<'_> {
             other => other.map(|()| None),
         };
         // What was reached before an error is saved, too: nothing behind it is missing.
-        let (body, result) = match settled {
-            Ok(body) => (body, Ok(self.report)),
+        let (decided, result) = match settled {
+            Ok(decided) => (decided, Ok(self.report)),
             Err(error) => (None, Err(error)),
         };
-        if body.is_some() || self.is_worth_saving {
-            self.save(body).await?;
+        if decided.is_some() || self.is_worth_saving {
+            self.save(decided).await?;
         }
         if result.is_ok() && self.report.more {
             self.engine.pass_log.mark_pending(NAME, self.tenant);
@@ -298,8 +306,8 @@ impl EmbedWalk<'_> {
     }
 
     /// Called when all vectors are there: deletes those of unused models, or decides whether the
-    /// current model serves and returns the new body of the record.
-    async fn end_look(&mut self) -> Result<Option<Map<String, Value>>, EngineError> {
+    /// current model serves and returns the new record of that.
+    async fn end_look(&mut self) -> Result<Option<EmbedProgress>, EngineError> {
         let model = self.model.id();
         let (serving, rejected) = model_status(self.status.as_ref());
         if serving != Some(model) && rejected != Some(model) {
@@ -320,13 +328,13 @@ impl EmbedWalk<'_> {
         Ok(None)
     }
 
-    /// Saves the position, with a new body of the record if there is one.
-    async fn save(&self, body: Option<Map<String, Value>>) -> Result<(), EngineError> {
+    /// Saves the position in the record that says which model serves: in the one that was just
+    /// decided on, or in the known one.
+    async fn save(&self, decided: Option<EmbedProgress>) -> Result<(), EngineError> {
         let known = self.status.as_ref();
-        let body = body.unwrap_or_else(|| {
-            let mut body = known.map(|record| record.body.clone()).unwrap_or_default();
-            body.insert("log".into(), self.position.to_value());
-            body
+        let progress = decided.unwrap_or_else(|| EmbedProgress {
+            log: Some(self.position.to_stored()),
+            ..known.and_then(EmbedProgress::read).unwrap_or_default()
         });
         let unchanged = known.map_or(Precondition::Absent, |record| {
             Precondition::Version(record.version)
@@ -334,12 +342,7 @@ impl EmbedWalk<'_> {
         let now = self.engine.now_for(self.tenant).await?;
         let batch = Batch::new(self.tenant.clone(), now)
             .fenced(self.fence.clone())
-            .set_record(
-                RecordKind::Progress,
-                NAME.to_owned(),
-                unchanged,
-                unredacted_body(Value::Object(body)),
-            );
+            .set_stored(&progress, unchanged);
         match self.engine.parts.store.commit(batch).await {
             Ok(_) => Ok(()),
             // Another process moved the position: what it left is read again.
@@ -351,10 +354,10 @@ impl EmbedWalk<'_> {
         }
     }
 
-    /// Compares the models, and returns the body of the record that says whether the current one
-    /// serves. If it does from now on, that body has no position: all entries are looked through
-    /// once more, because another model's host may have deleted vectors meanwhile.
-    async fn decide(&mut self) -> Result<Map<String, Value>, EngineError> {
+    /// Compares the models, and returns the record that says whether the current one serves. If it
+    /// does from now on, that record has no position: all entries are looked through once more,
+    /// because another model's host may have deleted vectors meanwhile.
+    async fn decide(&mut self) -> Result<EmbedProgress, EngineError> {
         let previous = self.engine.parts.embedders.previous.clone();
         let compared = match &previous {
             Some(previous) => {
@@ -367,24 +370,23 @@ impl EmbedWalk<'_> {
             compared.is_none_or(ModelComparison::is_alike_enough),
             true
         );
-        let mut body = Map::new();
         let served = if passes {
             Some(self.model.id())
         } else {
             previous.map(|previous| previous.id())
         };
-        body.insert("serving".into(), json!(served.map(|model| model.0)));
-        body.insert("held".into(), json!((!passes).then_some(self.model.id().0)));
+        let mut progress = EmbedProgress {
+            serving: served,
+            held: (!passes).then_some(self.model.id()),
+            comparison: compared.map(ModelComparison::to_stored),
+            log: None,
+        };
         if let Some(ModelComparison {
             overlap,
             agreement,
             questions,
         }) = compared
         {
-            body.insert(
-                "comparison".into(),
-                json!({"overlap": overlap, "agreement": agreement, "questions": questions}),
-            );
             tracing::info!(
                 overlap,
                 agreement,
@@ -397,9 +399,9 @@ impl EmbedWalk<'_> {
             self.engine.pass_log.mark_pending(NAME, self.tenant);
         } else {
             self.position.look = Look::Ended(self.engine.now());
-            body.insert("log".into(), self.position.to_value());
+            progress.log = Some(self.position.to_stored());
         }
-        Ok(body)
+        Ok(progress)
     }
 }
 
@@ -566,9 +568,6 @@ async fn status_record(engine: &Engine, tenant: &TenantId) -> Result<Option<Reco
 
 /// The model that serves, and the one that was compared and rejected.
 fn model_status(note: Option<&Record>) -> (Option<ModelId>, Option<ModelId>) {
-    let model = |name: &str| {
-        note.and_then(|note| note.body.get(name).and_then(Value::as_i64))
-            .map(ModelId)
-    };
-    (model("serving"), model("held"))
+    let progress = note.and_then(EmbedProgress::read).unwrap_or_default();
+    (progress.serving, progress.held)
 }

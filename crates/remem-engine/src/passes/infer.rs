@@ -10,15 +10,14 @@ use crate::commitments::recognise::{is_trusted, may_hold_commitments};
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::unredacted_body;
 use crate::registry::{PassMode, PassReport};
+use crate::stored::progress::InferProgress;
 use remem_core::sabotage;
 use remem_core::{
     Batch, Commitment, Entry, EntryId, Event, EventBody, Fence, MemoryRef, Precondition,
-    RecordKind, Seq, TenantId, Timestamp, infer,
+    RecordKind, Seq, StoredRecord, TenantId, Timestamp, infer,
 };
 use remem_store::{ChangeOutcome, ReadAt, StoreError};
-use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 
 /// The name in `PASSES`, and the key of the progress record.
@@ -49,7 +48,7 @@ async fn read_position(
         return Ok((Seq(0), Precondition::Absent));
     };
     Ok((
-        Seq(note.body.get("seq").and_then(Value::as_u64).unwrap_or(0)),
+        Seq(InferProgress::read(&note).unwrap_or_default().seq),
         Precondition::Version(note.version),
     ))
 }
@@ -222,12 +221,7 @@ impl PageProgress<'_> {
                 .await?;
             created += added;
         }
-        let batch = batch.set_record(
-            RecordKind::Progress,
-            NAME.to_owned(),
-            self.version,
-            unredacted_body(json!({"seq": reached.0})),
-        );
+        let batch = batch.set_stored(&InferProgress { seq: reached.0 }, self.version);
         let committed = match self.engine.parts.store.commit(batch).await {
             Ok(committed) => committed,
             // An entry was changed, or another process moved the position.

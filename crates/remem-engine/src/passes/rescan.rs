@@ -17,20 +17,22 @@ use crate::error::EngineError;
 use crate::proposals;
 use crate::registry::{PassMode, PassReport};
 use crate::secrets::RedactionRules;
+use crate::stored::progress::StoredRescan;
+use crate::stored::run::RunHead;
 use crate::webhook::WebhookRecord;
 use remem_core::event::FileRef;
 use remem_core::sabotage;
 use remem_core::{
-    Admission, Admitted, Batch, Entry, EntryId, EventBody, Facets, Fence, InteractionId, Policy,
-    Precondition, Record, RecordBody, RecordKind, Redactor, RuleId, ShapePolicy, TenantId,
+    Admitted, Batch, Entry, EntryId, EventBody, Facets, Fence, HostText, InteractionId, Policy,
+    Precondition, Record, RecordBody, RecordKind, RuleId, RunStatus, StoredRecord, TenantId,
     Timestamp, WorldId,
 };
 use remem_store::{RowCursor, StoreError};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// The name in `PASSES`, and the key of the progress record.
-const NAME: &str = "rescan";
+pub(crate) const NAME: &str = "rescan";
 /// Steps of one activation, which must end long before its lease does.
 const STEPS_MAX: u32 = 100;
 /// How long after its start an activation begins no further step.
@@ -108,7 +110,7 @@ pub async fn has_work(engine: &Engine, tenant: &TenantId) -> Result<bool, Engine
         .store
         .record(tenant, RecordKind::Progress, NAME)
         .await?;
-    let known = known.and_then(|record| RescanProgress::from_body(&record.body));
+    let known = known.and_then(|record| RescanProgress::from_record(&record));
     Ok(known.is_none_or(|progress| {
         progress.scan != scan || progress.walks < sabotage!("no-second-walk", WALKS, 1)
     }))
@@ -156,7 +158,7 @@ async fn resume_walk(
         .record(tenant, RecordKind::Progress, NAME)
         .await?;
     let known = known
-        .and_then(|record| RescanProgress::from_body(&record.body))
+        .and_then(|record| RescanProgress::from_record(&record))
         .filter(|progress| progress.scan == scan && progress.since <= begun);
     let progress = known.unwrap_or(RescanProgress {
         scan,
@@ -379,11 +381,12 @@ impl RescanWalk<'_> {
         // A run in progress rewrites its own record at its next step; changing the record's version
         // would only hold it up.
         records.retain(|record| {
-            record.kind != RecordKind::Run || record.body.get("status") != Some(&json!("running"))
+            record.kind != RecordKind::Run
+                || RunHead::read(record).is_none_or(|run| run.status != RunStatus::Running.as_str())
         });
         // A webhook's record holds a sealed secret, which must stay as it is.
         let clean = |record: &Record| match record.kind {
-            RecordKind::Webhook => WebhookRecord::from_record(record)
+            RecordKind::Webhook => WebhookRecord::read(record)
                 .map(|hook| hook.body(&self.policy, &self.rules, Timestamp(0)))
                 .filter(|_| sabotage!("late-secrets-stay-in-tags-of-webhooks", true, false)),
             _ => Some(admission.redact_record(record.body.clone())),
@@ -445,12 +448,7 @@ impl RescanWalk<'_> {
             ..self.progress.clone()
         };
         if self.mode != PassMode::DryRun {
-            let with_progress = batch.set_record(
-                RecordKind::Progress,
-                NAME.to_owned(),
-                Precondition::None,
-                reached.to_body(),
-            );
+            let with_progress = batch.set_stored(&reached.to_stored(), Precondition::None);
             self.engine.parts.store.commit(with_progress).await?;
         }
         self.report.changed += changed;
@@ -501,73 +499,73 @@ fn facet_names(facets: &Facets) -> (&WorldId, Option<&str>, Option<&InteractionI
 }
 
 impl RescanProgress {
-    fn from_body(body: &Map<String, Value>) -> Option<RescanProgress> {
-        let text = |name: &str| body.get(name).and_then(Value::as_str);
-        let number = |name: &str| body.get(name).and_then(Value::as_i64);
-        if number("reach") != Some(WALK_VERSION.cast_signed()) {
+    /// Reads the progress from its record; `None` if it is that of an earlier form of the walk.
+    fn from_record(record: &Record) -> Option<RescanProgress> {
+        StoredRescan::read(record).and_then(RescanProgress::from_stored)
+    }
+
+    fn from_stored(stored: StoredRescan) -> Option<RescanProgress> {
+        if stored.reach != Some(WALK_VERSION) {
             return None;
         }
-        let row = || number("row").map(|row| RowCursor(number("scope").unwrap_or(0), row));
-        let rule = || {
-            let world = WorldId::parse(text("world")?)?;
-            Some((world, RuleId::parse(text("after")?)?))
-        };
-        let place = match (number("kind"), text("place")) {
-            (Some(kind), _) => WalkPosition::Records(
-                usize::try_from(kind).ok()?,
-                text("after").map(str::to_owned),
-            ),
-            (None, Some("rules")) => WalkPosition::Rules(rule()),
-            (None, Some("actions")) => WalkPosition::Actions(row()),
+        let after = stored.after.flatten().map(HostText::into_string);
+        let row = stored
+            .row
+            .map(|row| RowCursor(stored.scope.unwrap_or(0), row));
+        let place = stored.place.as_ref().map(HostText::as_str);
+        let position = match (stored.kind, place) {
+            (Some(kind), _) => WalkPosition::Records(usize::try_from(kind).ok()?, after),
+            (None, Some("rules")) => {
+                let rule = after.as_deref().and_then(RuleId::parse);
+                WalkPosition::Rules(stored.world.zip(rule))
+            }
+            (None, Some("actions")) => WalkPosition::Actions(row),
             (None, Some("labels")) => WalkPosition::Labels,
-            (None, _) => WalkPosition::Entries(row()),
+            (None, _) => WalkPosition::Entries(row),
         };
-        let walks = u64::try_from(number("walks")?).ok()?;
         Some(RescanProgress {
-            scan: u64::from_str_radix(text("scan")?, 16).ok()?,
-            since: Timestamp(number("since")?),
-            walks,
-            position: place,
+            scan: u64::from_str_radix(stored.scan.as_str(), 16).ok()?,
+            since: stored.since,
+            walks: stored.walks,
+            position,
         })
     }
 
-    /// The body of the progress record. It is stored without redaction: its ids and numbers are the
-    /// host's own, and some look like secrets to a strict detector.
-    fn to_body(&self) -> RecordBody {
-        let mut body = json!({"scan": format!("{:016x}", self.scan), "since": self.since.0, "walks": self.walks, "reach": WALK_VERSION});
-        if let WalkPosition::Entries(Some(RowCursor(scope, row)))
-        | WalkPosition::Actions(Some(RowCursor(scope, row))) = &self.position
-        {
-            body["scope"] = json!(scope);
-            body["row"] = json!(row);
-        }
+    /// The progress as it is stored.
+    fn to_stored(&self) -> StoredRescan {
+        let row = match &self.position {
+            WalkPosition::Entries(row) | WalkPosition::Actions(row) => row.as_ref(),
+            _ => None,
+        };
+        let mut stored = StoredRescan {
+            scan: HostText::new(format!("{:016x}", self.scan)),
+            since: self.since,
+            walks: self.walks,
+            reach: Some(WALK_VERSION),
+            scope: row.map(|RowCursor(scope, _)| *scope),
+            row: row.map(|RowCursor(_, row)| *row),
+            place: None,
+            kind: None,
+            world: None,
+            after: None,
+        };
         match &self.position {
             WalkPosition::Entries(_) => {}
-            WalkPosition::Actions(_) => body["place"] = json!("actions"),
-            WalkPosition::Labels => body["place"] = json!("labels"),
+            WalkPosition::Actions(_) => stored.place = Some(HostText::from("actions")),
+            WalkPosition::Labels => stored.place = Some(HostText::from("labels")),
             WalkPosition::Rules(after) => {
-                body["place"] = json!("rules");
+                stored.place = Some(HostText::from("rules"));
                 if let Some((world, id)) = after {
-                    body["world"] = json!(world.as_str());
-                    body["after"] = json!(id.as_str());
+                    stored.world = Some(world.clone());
+                    stored.after = Some(Some(HostText::from(id)));
                 }
             }
             WalkPosition::Records(kind, after) => {
-                body["kind"] = json!(kind);
-                body["after"] = json!(after);
+                stored.kind = Some(*kind as u64);
+                stored.after = Some(after.as_deref().map(HostText::new));
             }
         }
-        let policy = Policy {
-            shapes: ShapePolicy::Off,
-            ..Policy::default()
-        };
-        let admission = Admission {
-            policy: &policy,
-            redactor: &Redactor::empty(),
-            redaction_fingerprint: 0,
-            now: Timestamp(0),
-        };
-        admission.redact_record(body.as_object().cloned().unwrap_or_default())
+        stored
     }
 }
 
@@ -596,10 +594,11 @@ mod tests {
                 position: place,
             };
             assert_eq!(
-                RescanProgress::from_body(progress.to_body().map()),
+                StoredRescan::from_map(&progress.to_stored().to_map())
+                    .and_then(RescanProgress::from_stored),
                 Some(progress)
             );
         }
-        assert_eq!(RescanProgress::from_body(&Map::new()), None);
+        assert!(StoredRescan::from_map(&Map::new()).is_none());
     }
 }

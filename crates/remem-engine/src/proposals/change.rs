@@ -4,7 +4,7 @@
 
 use super::gate::{ApprovalGate, GateState};
 use super::manage::{too_many_conflicts, unless_conflict};
-use super::record::{ProposalRecord, ProposalView, revision_body, revision_key};
+use super::record::{ProposalRecord, ProposalView, revision_key, revision_to_store};
 use super::{COMMIT_TRIES, ProposalError};
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -12,7 +12,7 @@ use crate::error::EngineError;
 use remem_core::event::ApprovalEnded;
 use remem_core::proposal::{ProposalAction, ProposalState};
 use remem_core::{
-    Batch, EventBody, Permission, Precondition, RecordKind, Rejection, TenantId, Timestamp,
+    Batch, CleanText, EventBody, Permission, Precondition, Rejection, TenantId, Timestamp,
 };
 use remem_store::StoreError;
 use serde_json::{Map, Value};
@@ -102,8 +102,9 @@ impl Engine {
         };
         let rules = self.redaction_rules(tenant).await?;
         let now = self.now_for(tenant).await?;
-        let title = revise.title.or(proposal.title.clone());
-        let rationale = revise.rationale.or(proposal.rationale.clone());
+        let known = |text: &Option<CleanText>| text.clone().map(CleanText::into_string);
+        let title = revise.title.or_else(|| known(&proposal.title));
+        let rationale = revise.rationale.or_else(|| known(&proposal.rationale));
         let admission = rules.admission(&policy, now);
         let draft = self
             .to_canonical(tenant, &admission, title, rationale, artifact)
@@ -123,13 +124,9 @@ impl Engine {
             ..proposal.clone()
         };
         let key = revision_key(&next.id, next.revision);
-        let body = revision_body(&draft.artifact, Some(author), now);
-        let batch = change_batch(caller, &proposal, &next, now).set_record(
-            RecordKind::ProposalRevision,
-            key,
-            Precondition::Absent,
-            body,
-        );
+        let revision = revision_to_store(key, &draft.artifact, Some(author), now);
+        let batch =
+            change_batch(caller, &proposal, &next, now).set_stored(&revision, Precondition::Absent);
         // Approvals of the earlier revision do not hold for this one.
         let (batch, _) = self
             .end_gate(batch, tenant, &proposal, GateState::Void, None)
@@ -241,12 +238,7 @@ impl Engine {
             ..gate.clone()
         };
         Ok((
-            batch.set_record(
-                RecordKind::Gate,
-                gate.id.clone(),
-                Precondition::Version(gate.version),
-                ended.body(),
-            ),
+            batch.set_stored(&ended.to_stored(), Precondition::Version(gate.version)),
             Some(gate),
         ))
     }
@@ -300,12 +292,7 @@ pub(super) fn change_batch(
     now: Timestamp,
 ) -> Batch {
     let batch = Batch::new(caller.tenant().clone(), now).with_principal(caller.principal().clone());
-    batch.set_record(
-        RecordKind::Proposal,
-        current.id.clone(),
-        Precondition::Version(current.version),
-        next.body(),
-    )
+    batch.set_stored(&next.to_stored(), Precondition::Version(current.version))
 }
 
 /// The event that a gate has ended.

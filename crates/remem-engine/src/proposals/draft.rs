@@ -3,22 +3,23 @@
 //! nothing.
 
 use super::ProposalError;
+use super::stored::StoredInstallation;
 use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::secrets::RedactionRules;
 use remem_core::proposal::{Artifact, ProposalKind, duplicate_of};
 use remem_core::sabotage;
-use remem_core::{Admission, Policy, RecordKind, Rejection, TenantId};
-use serde_json::{Map, Value, json};
+use remem_core::{Admission, CleanText, Policy, RecordKind, Rejection, StoredRecord, TenantId};
+use serde_json::{Map, Value};
 
 /// How often a text that redaction changed is redacted again.
 const REDACTION_ROUNDS: usize = 4;
 
 /// A draft in its stored form.
 pub(super) struct CanonicalDraft {
-    pub title: Option<String>,
-    pub rationale: Option<String>,
+    pub title: Option<CleanText>,
+    pub rationale: Option<CleanText>,
     pub artifact: Artifact,
 }
 
@@ -47,38 +48,28 @@ fn canonical_draft(
     }
     // This also bounds the size of what is redacted.
     Artifact::new(&artifact)?;
-    let texts = json!({"title": title, "rationale": rationale, "artifact": artifact});
-    let redacted = sabotage!(
-        "proposals-are-kept-as-they-come",
-        admission.redact_record(texts.as_object().cloned().unwrap_or_default()),
-        crate::jobs::unredacted_body(texts)
-    );
-    let text = |name: &str| {
-        redacted
-            .map()
-            .get(name)
-            .and_then(Value::as_str)
-            .map(str::to_owned)
+    let clean = |text: String| {
+        sabotage!(
+            "proposals-are-kept-as-they-come",
+            CleanText::from(admission.redact_text(&text)),
+            serde_json::from_value::<CleanText>(text.into()).expect("it is a text")
+        )
     };
-    let mut artifact = Artifact::new(
-        redacted
-            .map()
-            .get("artifact")
-            .and_then(Value::as_object)
-            .unwrap_or(&Map::new()),
-    )?;
+    let title = title.map(clean);
+    let rationale = rationale.map(clean);
+    let mut artifact = Artifact::new(admission.redact_record(artifact).map())?;
     for _ in 0..REDACTION_ROUNDS {
         // Field by field the artifact is clean. But it is stored as one text, in which something
         // may still look like a secret.
-        let redacted_text = redact_text(admission, artifact.text());
-        if redacted_text == artifact.text() {
+        let redacted = admission.redact_text(artifact.text());
+        if redacted.as_str() == artifact.text() {
             return Ok(CanonicalDraft {
-                title: text("title"),
-                rationale: text("rationale"),
+                title,
+                rationale,
                 artifact,
             });
         }
-        match serde_json::from_str::<Map<String, Value>>(&redacted_text) {
+        match serde_json::from_str::<Map<String, Value>>(redacted.as_str()) {
             Ok(map) => artifact = Artifact::new(admission.redact_record(map).map())?,
             Err(_) => break,
         }
@@ -87,16 +78,6 @@ fn canonical_draft(
         field: "artifact",
         rule: "holds something like a secret at a place from which it cannot be taken out",
     })
-}
-
-/// Redacts one text by the current rules.
-pub(super) fn redact_text(admission: &Admission<'_>, text: &str) -> String {
-    let body = admission.redact_record(Map::from_iter([("text".to_owned(), json!(text))]));
-    body.map()
-        .get("text")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned()
 }
 
 /// Fails if a text has too many characters.
@@ -120,13 +101,13 @@ fn check_chars(field: &'static str, text: Option<&str>, limit: usize) -> Result<
 pub(super) fn redact_note(
     admission: &Admission<'_>,
     note: Option<String>,
-) -> Result<Option<String>, Rejection> {
+) -> Result<Option<CleanText>, Rejection> {
     check_chars(
         "note",
         note.as_deref(),
         admission.policy.proposal_text_chars_max,
     )?;
-    Ok(note.map(|note| redact_text(admission, &note)))
+    Ok(note.map(|note| admission.redact_text(&note).into()))
 }
 
 /// Fails if redaction by the rules of today would change the artifact.
@@ -137,7 +118,7 @@ pub(super) fn check_still_clean(
 ) -> Result<(), ProposalError> {
     let admission = rules.admission(policy, remem_core::Timestamp(0));
     let map = artifact.to_map();
-    let clean = redact_text(&admission, artifact.text()) == artifact.text()
+    let clean = admission.redact_text(artifact.text()).as_str() == artifact.text()
         && *admission.redact_record(map.clone()).map() == map;
     if clean {
         Ok(())
@@ -181,12 +162,8 @@ impl Engine {
             .records(tenant, RecordKind::InstalledArtifact, &prefix, None, limit)
             .await?
         {
-            let text = record
-                .body
-                .get("artifact")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned();
+            let artifact = StoredInstallation::read(&record).and_then(|one| one.artifact);
+            let text = artifact.map_or_else(String::new, CleanText::into_string);
             known.push((record.key, text));
         }
         let store = &self.parts.proposal_store;
@@ -212,6 +189,7 @@ mod tests {
     use super::*;
     use remem_core::redact::SecretValue;
     use remem_core::{Redactor, Timestamp};
+    use serde_json::json;
 
     #[test]
     fn a_draft_is_redacted_before_it_is_hashed() {
@@ -246,8 +224,8 @@ mod tests {
         );
         let again = canonical_draft(
             &admission,
-            draft.title,
-            draft.rationale,
+            draft.title.map(CleanText::into_string),
+            draft.rationale.map(CleanText::into_string),
             draft.artifact.to_map(),
         )
         .unwrap();

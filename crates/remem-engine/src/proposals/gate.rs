@@ -8,21 +8,21 @@ use super::change::{approval_ended, change_batch, check_artifact_hash, state_aft
 use super::draft;
 use super::manage::{too_many_conflicts, unless_conflict};
 use super::record::ProposalRecord;
+use super::stored::{StoredGate, StoredVote, UnreadableGate};
 use super::{ActivationMode, COMMIT_TRIES, ProposalError};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::unredacted_body;
 use crate::registry::PassReport;
 use remem_core::event::{ApprovalGranted, QuorumProgress};
 use remem_core::proposal::ProposalAction;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, EventBody, Fence, Permission, Precondition, Record, RecordBody, RecordKind, RecordLinks,
-    Rejection, TenantId, Timestamp,
+    Batch, CleanText, EventBody, Fence, HostText, Permission, Precondition, Record, RecordKind,
+    Rejection, StoredRecord, TenantId, Timestamp,
 };
 use remem_store::StoreError;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
 
 /// The reasons for an override that a caller may give.
 pub const OVERRIDE_REASONS: [&str; 4] = ["urgent", "reviewer-unavailable", "policy", "other"];
@@ -53,7 +53,7 @@ pub struct ApprovalGate {
     /// The reason of an override or rejection, as a code.
     pub reason: Option<String>,
     /// A note of the principal that overrode it.
-    pub note: Option<String>,
+    pub note: Option<CleanText>,
     /// When the gate was opened.
     pub opened_at: Timestamp,
     /// The deadline, after which it is rejected.
@@ -71,7 +71,8 @@ pub struct Vote {
 }
 
 /// The state of a gate, from open to one of four ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum GateState {
     /// Open: waiting for further approvals.
     Open,
@@ -86,14 +87,6 @@ pub enum GateState {
 }
 
 impl GateState {
-    const ALL: [GateState; 5] = [
-        GateState::Open,
-        GateState::Passed,
-        GateState::Overridden,
-        GateState::Rejected,
-        GateState::Void,
-    ];
-
     /// The stable name, as stored and sent.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -126,85 +119,58 @@ fn gate_id(proposal: &ProposalRecord) -> String {
 impl ApprovalGate {
     /// Reads a gate from its record; `None` if a field is missing.
     fn from_record(record: &Record) -> Option<ApprovalGate> {
-        let text = |body: &Map<String, Value>, name: &str| {
-            body.get(name).and_then(Value::as_str).map(str::to_owned)
+        let stored = StoredGate::read(record).filter(|gate| gate.quorum > 0)?;
+        let vote = |vote: StoredVote| Vote {
+            principal: vote.principal.into_string(),
+            at: vote.at,
         };
-        let time = |body: &Map<String, Value>, name: &str| {
-            body.get(name).and_then(Value::as_i64).map(Timestamp)
-        };
-        let body = &record.body;
-        let vote = |vote: &Value| {
-            Some(Vote {
-                principal: text(vote.as_object()?, "principal")?,
-                at: time(vote.as_object()?, "at")?,
-            })
-        };
-        let state = text(body, "state")?;
         Some(ApprovalGate {
-            id: record.key.clone(),
-            proposal: text(body, "proposal")?,
-            revision: body.get("revision").and_then(Value::as_u64)?,
-            sha256: text(body, "sha256")?,
-            state: GateState::ALL
-                .into_iter()
-                .find(|known| known.as_str() == state)?,
-            quorum: body
-                .get("quorum")
-                .and_then(Value::as_u64)
-                .and_then(|quorum| u32::try_from(quorum).ok())
-                .filter(|quorum| *quorum > 0)?,
-            votes: body
-                .get("votes")?
-                .as_array()?
-                .iter()
-                .map(vote)
-                .collect::<Option<_>>()?,
-            ended_by: text(body, "endedBy"),
-            reason: text(body, "reason"),
-            note: text(body, "note"),
-            opened_at: time(body, "openedAt")?,
-            deadline: time(body, "due")?,
+            id: stored.id.into_string(),
+            proposal: stored.proposal.into_string(),
+            revision: stored.revision,
+            sha256: stored.sha256.into_string(),
+            state: stored.state,
+            quorum: stored.quorum,
+            votes: stored.votes.into_iter().map(vote).collect(),
+            ended_by: stored.ended_by.map(HostText::into_string),
+            reason: stored.reason.map(HostText::into_string),
+            note: stored.note,
+            opened_at: stored.opened_at,
+            deadline: stored.due,
             version: record.version,
         })
     }
 
-    /// The body of the gate's record.
-    pub(super) fn body(&self) -> RecordBody {
-        let votes: Vec<Value> = self
-            .votes
-            .iter()
-            .map(|vote| json!({"principal": vote.principal, "at": vote.at.0}))
-            .collect();
-        unredacted_body(json!({
-            "proposal": self.proposal, "revision": self.revision, "sha256": self.sha256, "state": self.state.as_str(),
-            "quorum": self.quorum, "votes": votes, "endedBy": self.ended_by, "reason": self.reason, "note": self.note,
-            "openedAt": self.opened_at.0, "due": self.deadline.0,
-        }))
+    /// The gate as it is stored.
+    pub(super) fn to_stored(&self) -> StoredGate {
+        let vote = |vote: &Vote| StoredVote {
+            principal: HostText::new(&vote.principal),
+            at: vote.at,
+        };
+        StoredGate {
+            id: HostText::new(&self.id),
+            proposal: HostText::new(&self.proposal),
+            revision: self.revision,
+            sha256: HostText::new(&self.sha256),
+            state: self.state,
+            quorum: self.quorum,
+            votes: self.votes.iter().map(vote).collect(),
+            ended_by: self.ended_by.as_deref().map(HostText::new),
+            reason: self.reason.as_deref().map(HostText::new),
+            note: self.note.clone(),
+            opened_at: self.opened_at,
+            due: self.deadline,
+        }
     }
 
-    /// Adds the write of the gate to a batch. An open gate is due at its deadline.
+    /// Adds the write of the gate to a batch.
     fn add_to(&self, batch: Batch) -> Batch {
         let precondition = if self.version == 0 {
             Precondition::Absent
         } else {
             Precondition::Version(self.version)
         };
-        let ties = if sabotage!(
-            "a-gate-stays-open-for-ever",
-            self.state == GateState::Open,
-            false
-        ) {
-            RecordLinks::due_at(self.deadline)
-        } else {
-            RecordLinks::default()
-        };
-        batch.set_record_with_ties(
-            RecordKind::Gate,
-            self.id.clone(),
-            precondition,
-            self.body(),
-            ties,
-        )
+        batch.set_stored(&self.to_stored(), precondition)
     }
 
     /// Adds an approval; `None` if this principal has approved already.
@@ -242,10 +208,11 @@ impl Engine {
         // The redaction rules may have changed since the note was written.
         let rules = self.redaction_rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
+        let admission = rules.admission(&policy, self.now());
         let note = gate
             .note
-            .as_deref()
-            .map(|note| draft::redact_text(&rules.admission(&policy, self.now()), note));
+            .as_ref()
+            .map(|note| CleanText::from(admission.redact_text(note)));
         Ok(ApprovalGate { note, ..gate })
     }
 
@@ -575,15 +542,12 @@ impl Engine {
                 gate = record.key,
                 "a gate cannot be read; it is closed for good"
             );
-            let closed = unredacted_body(
-                json!({"state": GateState::Rejected.as_str(), "reason": "unreadable"}),
-            );
-            return Ok(batch.set_record(
-                RecordKind::Gate,
-                record.key.clone(),
-                precondition,
-                closed,
-            ));
+            let closed = UnreadableGate {
+                id: HostText::new(&record.key),
+                state: GateState::Rejected,
+                reason: HostText::from("unreadable"),
+            };
+            return Ok(batch.set_stored(&closed, precondition));
         };
         let now = batch.at();
         let ended_gate = ApprovalGate {
@@ -592,12 +556,7 @@ impl Engine {
             reason: Some("timeout".to_owned()),
             ..gate.clone()
         };
-        let batch = batch.set_record(
-            RecordKind::Gate,
-            gate.id.clone(),
-            precondition,
-            ended_gate.body(),
-        );
+        let batch = batch.set_stored(&ended_gate.to_stored(), precondition);
         let batch = batch.emit(EventBody::ApprovalRejected(approval_ended(
             &gate, HOST, "timeout",
         )));
@@ -618,12 +577,7 @@ impl Engine {
             updated_at: now,
             ..proposal.clone()
         };
-        let batch = batch.set_record(
-            RecordKind::Proposal,
-            proposal.id.clone(),
-            Precondition::Version(proposal.version),
-            next.body(),
-        );
+        let batch = batch.set_stored(&next.to_stored(), Precondition::Version(proposal.version));
         Ok(batch.emit(EventBody::ProposalRejected(next.to_ref())))
     }
 }
@@ -631,6 +585,8 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remem_core::{RecordLinks, Redactor, ShapePolicy};
+    use serde_json::{Map, Value, json};
 
     fn gate() -> ApprovalGate {
         ApprovalGate {
@@ -643,14 +599,14 @@ mod tests {
             votes: Vec::new(),
             ended_by: None,
             reason: None,
-            note: Some("n".to_owned()),
+            note: Some(Redactor::empty().clean("n", ShapePolicy::Off).text.into()),
             opened_at: Timestamp(1),
             deadline: Timestamp(2),
             version: 1,
         }
     }
 
-    fn record(body: RecordBody) -> Record {
+    fn record(body: Map<String, Value>) -> Record {
         let kind = RecordKind::Gate;
         let key = "prop_1-r2".to_owned();
         Record {
@@ -658,7 +614,7 @@ mod tests {
             key,
             version: 1,
             at: Timestamp(0),
-            body: body.map().clone(),
+            body,
             links: RecordLinks::default(),
         }
     }
@@ -667,27 +623,26 @@ mod tests {
     fn gate_record_round_trips() {
         let voted = gate().with_vote("key_1", Timestamp(3)).unwrap();
         for gate in [gate(), voted] {
-            assert!(ApprovalGate::from_record(&record(gate.body())) == Some(gate));
+            assert!(ApprovalGate::from_record(&record(gate.to_stored().to_map())) == Some(gate));
         }
     }
 
     #[test]
     fn an_incomplete_gate_record_is_not_parsed() {
-        let whole = gate().body().map().clone();
+        let whole = gate().to_stored().to_map();
         for field in [
             "proposal", "revision", "sha256", "state", "quorum", "votes", "openedAt", "due",
         ] {
             let mut broken = whole.clone();
             broken.remove(field);
             assert!(
-                ApprovalGate::from_record(&record(unredacted_body(Value::Object(broken))))
-                    .is_none(),
+                ApprovalGate::from_record(&record(broken)).is_none(),
                 "{field}"
             );
         }
         let mut zero = whole;
         zero.insert("quorum".to_owned(), json!(0));
-        assert!(ApprovalGate::from_record(&record(unredacted_body(Value::Object(zero)))).is_none());
+        assert!(ApprovalGate::from_record(&record(zero)).is_none());
     }
 
     #[test]

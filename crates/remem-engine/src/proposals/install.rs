@@ -3,20 +3,20 @@
 
 use super::ProposalError;
 use super::record::ProposalRecord;
+use super::stored::StoredInstallation;
 use crate::automations::AutomationRecord;
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::unredacted_body;
 use crate::runs::with_scopes;
 use remem_core::admission::check_name;
 use remem_core::proposal::{Artifact, Installable, ProposalKind, check};
 use remem_core::sabotage;
 use remem_core::{
-    Agent, Batch, Permission, Precondition, Record, RecordBody, RecordKind, RecordLinks, Rejection,
-    TenantId, Timestamp, Workflow,
+    Agent, Batch, CleanText, HostText, Permission, Precondition, Record, RecordBody, RecordKind,
+    RecordLinks, Rejection, StoredRecord, TenantId, Timestamp, Workflow,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// An artifact that was installed from a proposal.
 #[derive(Clone, PartialEq)]
@@ -58,7 +58,7 @@ pub(super) struct Installation {
     /// The kind and name: `<kind>/<name>`.
     pub reference: String,
     records: Vec<InstallRecord>,
-    installed: RecordBody,
+    installed: StoredInstallation,
     /// The condition on the record of an earlier installation of this name.
     precondition: Precondition,
 }
@@ -76,12 +76,7 @@ impl Installation {
             )
         };
         let batch = self.records.into_iter().fold(batch, add);
-        batch.set_record(
-            RecordKind::InstalledArtifact,
-            self.reference,
-            self.precondition,
-            self.installed,
-        )
+        batch.set_stored(&self.installed, self.precondition)
     }
 }
 
@@ -107,22 +102,16 @@ impl Engine {
         let rules = self.redaction_rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let read = |record: Record| {
-            let text = |name: &str| {
-                record
-                    .body
-                    .get(name)
-                    .and_then(Value::as_str)
-                    .map(str::to_owned)
-            };
-            let body = Map::from_iter([("artifact".to_owned(), json!(text("artifact")?))]);
-            let body = rules.admission(&policy, record.at).redact_record(body);
+            let stored = StoredInstallation::read(&record)?;
+            let admission = rules.admission(&policy, record.at);
+            let artifact = admission.redact_text(&stored.artifact?);
             Some(InstallationInfo {
-                artifact: body.map().get("artifact")?.as_str()?.to_owned(),
-                sha256: text("sha256")?,
-                proposal: text("proposalId")?,
-                revision: record.body.get("revision")?.as_u64()?,
+                artifact: artifact.into_string(),
+                sha256: stored.sha256?.into_string(),
+                proposal: stored.proposal_id?.into_string(),
+                revision: stored.revision?,
                 at: record.at,
-                reference: record.key.clone(),
+                reference: record.key,
             })
         };
         Ok(records.into_iter().filter_map(read).collect())
@@ -199,21 +188,34 @@ impl Engine {
         let precondition = self
             .check_names(tenant, proposal, &reference, &effects)
             .await?;
-        let items: Vec<Value> = effects
-            .iter()
-            .map(|effect| json!([effect.kind.as_str(), effect.key]))
-            .collect();
-        let installed = unredacted_body(sabotage!(
+        let items = effects.iter().map(|effect| {
+            (
+                HostText::from(effect.kind.as_str()),
+                HostText::new(&effect.key),
+            )
+        });
+        let stored_artifact = sabotage!(
             "a-proposal-is-written-anew-when-it-is-applied",
-            json!({
-                "artifact": artifact.text(), "sha256": artifact.sha256(), "proposalId": proposal.id, "revision": proposal.revision,
-                "items": items, "by": caller.principal().as_str(), "at": now.0,
-            }),
-            json!({
-                "artifact": Value::Object(artifact.to_map()).to_string().replace("1.0}", "1}"), "sha256": artifact.sha256(), "proposalId": proposal.id, "revision": proposal.revision,
-                "items": items, "by": caller.principal().as_str(), "at": now.0,
-            })
-        ));
+            CleanText::of_artifact(artifact),
+            admission
+                .redact_text(
+                    &Value::Object(artifact.to_map())
+                        .to_string()
+                        .replace("1.0}", "1}")
+                )
+                .into()
+        );
+        let installed = StoredInstallation {
+            reference: HostText::new(&reference),
+            artifact: Some(stored_artifact),
+            sha256: Some(HostText::new(artifact.sha256())),
+            proposal_id: Some(HostText::new(&proposal.id)),
+            revision: Some(proposal.revision),
+            items: items.collect(),
+            by: Some(HostText::from(caller.principal())),
+            at: Some(now),
+            erased: None,
+        };
         Ok(Installation {
             reference,
             records: effects,
@@ -281,17 +283,12 @@ impl Engine {
         };
         // What was installed under this name before may have been deleted since; then the name is
         // free.
-        for item in earlier
-            .body
-            .get("items")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
+        let items = StoredInstallation::read(&earlier).unwrap_or_default().items;
+        for (kind, key) in &items {
             let kind = RecordKind::ALL
                 .into_iter()
-                .find(|kind| item.get(0).and_then(Value::as_str) == Some(kind.as_str()));
-            let (Some(kind), Some(key)) = (kind, item.get(1).and_then(Value::as_str)) else {
+                .find(|known| known.as_str() == kind.as_str());
+            let (Some(kind), key) = (kind, key.as_str()) else {
                 continue;
             };
             if self.parts.store.record(tenant, kind, key).await?.is_some() {

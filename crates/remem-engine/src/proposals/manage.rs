@@ -4,7 +4,7 @@
 use super::ProposalError;
 use super::draft;
 use super::record::{
-    ProposalRecord, ProposalView, RevisionView, is_proposal_id, revision_body, revision_key,
+    ProposalRecord, ProposalView, RevisionView, is_proposal_id, revision_key, revision_to_store,
 };
 use crate::caller::Caller;
 use crate::engine::{Engine, RequestDigest};
@@ -339,20 +339,10 @@ pub(super) fn add_proposal(
     now: Timestamp,
 ) -> Batch {
     let key = revision_key(&proposal.id, 1);
-    let body = revision_body(artifact, proposal.author.as_deref(), now);
+    let revision = revision_to_store(key, artifact, proposal.author.as_deref(), now);
     batch
-        .set_record(
-            RecordKind::Proposal,
-            proposal.id.clone(),
-            Precondition::Absent,
-            proposal.body(),
-        )
-        .set_record(
-            RecordKind::ProposalRevision,
-            key,
-            Precondition::Absent,
-            body,
-        )
+        .set_stored(&proposal.to_stored(), Precondition::Absent)
+        .set_stored(&revision, Precondition::Absent)
         .emit(EventBody::ProposalCreated(ProposalCreated {
             proposal_id: proposal.id.clone(),
             kind: proposal.kind.as_str().to_owned(),

@@ -2,7 +2,8 @@
 //! applied. This file has the settings and errors; it decides nothing.
 //!
 //! * `store`: the only reader of proposals.
-//! * `record`: a proposal and its revisions as they are stored.
+//! * `stored`: the bodies of all its records.
+//! * `record`: a proposal and its revisions as they are read and written.
 //! * `draft`: converting a caller's text to redacted, canonical bytes.
 //! * `manage`, `change`: operations of callers on proposals, except applying them.
 //! * `authority`: who may decide, and the event that every decision leaves.
@@ -22,6 +23,7 @@ mod record;
 mod rescan;
 mod seed;
 mod store;
+mod stored;
 mod synthesise;
 mod traces;
 
@@ -33,6 +35,10 @@ pub use manage::{NewProposal, ProposalQuery, SOURCE_RUNS_MAX};
 pub use record::{ProposalActivation, ProposalRecord, ProposalView, RevisionView};
 pub(crate) use rescan::erased_artifact;
 pub use store::ProposalStore;
+#[cfg(test)]
+pub(crate) use stored::{
+    StoredGate, StoredInstallation, StoredProposal, StoredRevision, StoredTrace,
+};
 pub use traces::NewTrace;
 
 use remem_core::Rejection;

@@ -3,15 +3,15 @@
 //! redaction.
 
 use super::store::ProposalStore;
+use super::stored::{StoredProposal, StoredRevision};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::unredacted_body;
 use remem_core::event::ProposalRef;
 use remem_core::proposal::{Artifact, ProposalKind, ProposalState};
 use remem_core::sabotage;
-use remem_core::{Record, RecordBody, RecordKind, TenantId, Timestamp};
+use remem_core::{CleanText, HostText, Record, RecordKind, StoredRecord, TenantId, Timestamp};
 use remem_store::StoreError;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// A proposal without its artifact.
 #[derive(Clone, PartialEq, Eq)]
@@ -23,9 +23,9 @@ pub struct ProposalRecord {
     /// The state, from draft to applied, rejected or archived.
     pub state: ProposalState,
     /// A title of one line.
-    pub title: Option<String>,
+    pub title: Option<CleanText>,
     /// Why it should be installed.
-    pub rationale: Option<String>,
+    pub rationale: Option<CleanText>,
     /// The runs that it was made from.
     pub source_runs: Vec<String>,
     /// The synthesiser that made it, if the host did.
@@ -110,84 +110,81 @@ pub(super) fn revision_key(proposal: &str, number: u64) -> String {
     format!("{proposal}/{number:06}")
 }
 
-/// The body of a revision's record: the exact bytes of the artifact, as one text.
-pub(super) fn revision_body(
+/// A new revision as it is stored.
+pub(super) fn revision_to_store(
+    key: String,
     artifact: &Artifact,
     author: Option<&str>,
     now: Timestamp,
-) -> RecordBody {
-    unredacted_body(
-        json!({"artifact": artifact.text(), "sha256": artifact.sha256(), "author": author, "at": now.0}),
-    )
-}
-
-/// A string field of a record.
-fn text(body: &Map<String, Value>, name: &str) -> Option<String> {
-    body.get(name).and_then(Value::as_str).map(str::to_owned)
-}
-
-/// A field of a record that holds strings.
-fn texts(body: &Map<String, Value>, name: &str) -> Vec<String> {
-    let list = body.get(name).and_then(Value::as_array);
-    list.map(|list| {
-        list.iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect()
-    })
-    .unwrap_or_default()
+) -> StoredRevision {
+    StoredRevision {
+        key: HostText::new(key),
+        artifact: Some(CleanText::of_artifact(artifact)),
+        sha256: HostText::new(artifact.sha256()),
+        author: author.map(HostText::new),
+        at: Some(now),
+        erased: None,
+    }
 }
 
 impl ProposalRecord {
     /// Reads a proposal from its record; `None` if a field is missing.
     pub(super) fn from_record(record: &Record) -> Option<ProposalRecord> {
-        let body = &record.body;
-        let time = |name: &str| body.get(name).and_then(Value::as_i64).map(Timestamp);
-        let activated = text(body, "installedArtifactRef");
+        let stored = StoredProposal::read(record)?;
+        let text = |text: Option<HostText>| text.map(HostText::into_string);
+        let approval_id = text(stored.approval_id);
+        let activation = stored
+            .installed_artifact_ref
+            .map(|installed_ref| ProposalActivation {
+                approval_id,
+                installed_ref: installed_ref.into_string(),
+            });
+        let runs = stored.source_run_ids.into_iter();
         Some(ProposalRecord {
-            id: record.key.clone(),
-            kind: ProposalKind::parse(&text(body, "kind")?)?,
-            state: ProposalState::parse(&text(body, "state")?)?,
-            title: text(body, "title"),
-            rationale: text(body, "rationale"),
-            source_runs: texts(body, "sourceRunIds"),
-            synthesizer: text(body, "synthesizerModel"),
-            owner: text(body, "owner"),
-            author: text(body, "author"),
-            duplicate_of: text(body, "duplicateOf"),
-            activation: activated.map(|installed_ref| ProposalActivation {
-                approval_id: text(body, "approvalId"),
-                installed_ref,
-            }),
-            revision: body.get("revision").and_then(Value::as_u64)?,
-            sha256: text(body, "sha256")?,
-            origin: text(body, "origin")?,
-            created_at: time("createdAt")?,
-            updated_at: time("updatedAt")?,
+            id: stored.id.into_string(),
+            kind: stored.kind,
+            state: stored.state,
+            title: stored.title,
+            rationale: stored.rationale,
+            source_runs: runs.map(HostText::into_string).collect(),
+            synthesizer: text(stored.synthesizer_model),
+            owner: text(stored.owner),
+            author: text(stored.author),
+            duplicate_of: text(stored.duplicate_of),
+            activation,
+            revision: stored.revision,
+            sha256: stored.sha256.into_string(),
+            origin: stored.origin.into_string(),
+            created_at: stored.created_at,
+            updated_at: stored.updated_at,
             version: record.version,
         })
     }
 
-    /// The body of the proposal's record.
-    pub(super) fn body(&self) -> RecordBody {
-        unredacted_body(json!({
-            "kind": self.kind.as_str(),
-            "state": self.state.as_str(),
-            "title": self.title,
-            "rationale": self.rationale,
-            "sourceRunIds": self.source_runs,
-            "synthesizerModel": self.synthesizer,
-            "owner": self.owner,
-            "author": self.author,
-            "duplicateOf": self.duplicate_of,
-            "approvalId": self.activation.as_ref().and_then(|activated| activated.approval_id.as_deref()),
-            "installedArtifactRef": self.activation.as_ref().map(|activated| activated.installed_ref.as_str()),
-            "revision": self.revision,
-            "sha256": self.sha256,
-            "origin": self.origin,
-            "createdAt": self.created_at.0,
-            "updatedAt": self.updated_at.0,
-        }))
+    /// The proposal as it is stored.
+    pub(super) fn to_stored(&self) -> StoredProposal {
+        let text = |text: &Option<String>| text.as_deref().map(HostText::new);
+        let activation = self.activation.as_ref();
+        StoredProposal {
+            id: HostText::new(&self.id),
+            kind: self.kind,
+            state: self.state,
+            title: self.title.clone(),
+            rationale: self.rationale.clone(),
+            source_run_ids: self.source_runs.iter().map(HostText::new).collect(),
+            synthesizer_model: text(&self.synthesizer),
+            owner: text(&self.owner),
+            author: text(&self.author),
+            duplicate_of: text(&self.duplicate_of),
+            approval_id: activation.and_then(|activated| text(&activated.approval_id)),
+            installed_artifact_ref: activation
+                .map(|activated| HostText::new(&activated.installed_ref)),
+            revision: self.revision,
+            sha256: HostText::new(&self.sha256),
+            origin: HostText::new(&self.origin),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        }
     }
 
     /// The proposal as events refer to it.
@@ -249,10 +246,11 @@ impl ProposalStore {
             .record(tenant, RecordKind::ProposalRevision, &key)
             .await?;
         Ok(record.and_then(|record| {
+            let text = StoredRevision::read(&record)?.artifact?.into_string();
             sabotage!(
                 "bytes-are-not-held-against-their-hash",
-                Artifact::from_stored(text(&record.body, "artifact")?, &proposal.sha256),
-                Artifact::new(&serde_json::from_str(&text(&record.body, "artifact")?).ok()?).ok()
+                Artifact::from_stored(text, &proposal.sha256),
+                Artifact::new(&serde_json::from_str(&text).ok()?).ok()
             )
         }))
     }
@@ -295,20 +293,15 @@ impl Engine {
             .unwrap_or_default();
         let rules = self.redaction_rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
-        let texts =
-            json!({"title": proposal.title, "rationale": proposal.rationale, "artifact": artifact});
         let admission = rules.admission(&policy, self.now());
-        let texts = texts.as_object().cloned().unwrap_or_default();
-        let redacted = self.redact_body(tenant, &admission, texts).await?;
-        let artifact = redacted
-            .map()
-            .get("artifact")
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default();
+        let artifact = self.redact_body(tenant, &admission, artifact).await?;
+        let artifact = artifact.map().clone();
+        let clean = |text: Option<CleanText>| {
+            text.map(|text| CleanText::from(admission.redact_text(&text)))
+        };
         let proposal = ProposalRecord {
-            title: text(redacted.map(), "title"),
-            rationale: text(redacted.map(), "rationale"),
+            title: clean(proposal.title.clone()),
+            rationale: clean(proposal.rationale.clone()),
             ..proposal
         };
         Ok(ProposalView { proposal, artifact })
@@ -321,9 +314,10 @@ impl Engine {
         number: u64,
         record: &Record,
     ) -> Result<RevisionView, EngineError> {
-        let sha256 = text(&record.body, "sha256").unwrap_or_default();
-        let artifact =
-            text(&record.body, "artifact").and_then(|text| Artifact::from_stored(text, &sha256));
+        let revision = StoredRevision::read(record).unwrap_or_default();
+        let sha256 = revision.sha256.into_string();
+        let text = revision.artifact.map(CleanText::into_string);
+        let artifact = text.and_then(|text| Artifact::from_stored(text, &sha256));
         let rules = self.redaction_rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
         let artifact = artifact
@@ -332,16 +326,11 @@ impl Engine {
         let admission = rules.admission(&policy, self.now());
         let artifact = self.redact_body(tenant, &admission, artifact).await?;
         let artifact = artifact.map().clone();
-        let at = record
-            .body
-            .get("at")
-            .and_then(Value::as_i64)
-            .map_or(record.at, Timestamp);
         Ok(RevisionView {
             number,
             sha256,
-            author: text(&record.body, "author"),
-            at,
+            author: revision.author.map(HostText::into_string),
+            at: revision.at.unwrap_or(record.at),
             artifact,
         })
     }
@@ -350,7 +339,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remem_core::RecordLinks;
+    use remem_core::{RecordLinks, Redactor, ShapePolicy};
 
     #[test]
     fn proposal_record_round_trips() {
@@ -378,9 +367,10 @@ mod tests {
             installed_ref: "automation/a".to_owned(),
         });
         let text = |text: &str| Some(text.to_owned());
+        let clean = |text: &str| Some(Redactor::empty().clean(text, ShapePolicy::Off).text.into());
         let full = ProposalRecord {
-            title: text("t"),
-            rationale: text("r"),
+            title: clean("t"),
+            rationale: clean("r"),
             source_runs: vec!["run_1".to_owned()],
             synthesizer: text("s"),
             owner: text("o"),
@@ -390,7 +380,7 @@ mod tests {
             ..bare.clone()
         };
         for proposal in [bare, full] {
-            let body = proposal.body().map().clone();
+            let body = proposal.to_stored().to_map();
             let kind = RecordKind::Proposal;
             let key = proposal.id.clone();
             let record = Record {

@@ -3,21 +3,22 @@
 
 use super::manage::add_proposal;
 use super::record::ProposalRecord;
+use super::stored::StoredInstallation;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::unredacted_body;
 use crate::passes::propose::NAME;
 use crate::registry::{PassMode, PassReport};
 use crate::runs::AGENT_TURN_WORKFLOW;
+use crate::stored::progress::SynthesisProgress;
 use remem_core::proposal::synthesis::{ENGINE, TRACES_MAX};
 use remem_core::proposal::{ProposalDraft, RunTrace, Traces, check, draft_proposals};
 use remem_core::sabotage;
 use remem_core::{
-    Batch, Fence, Precondition, Record, RecordKind, Rejection, RunState, RunStatus, TenantId,
-    Timestamp,
+    Batch, Fence, HostText, Precondition, RecordKind, Rejection, RunState, RunStatus, StoredRecord,
+    TenantId, Timestamp,
 };
 use remem_store::StoreError;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::{BTreeSet, VecDeque};
 
 /// How often all traces are compared.
@@ -26,48 +27,6 @@ const INTERVAL_MS: i64 = 3_600_000;
 const PAGE_SIZE: u32 = 500;
 /// Pages of one activation, at most.
 const PAGES_MAX: u32 = 200;
-
-/// The progress record of the pass `propose`.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct SynthesisProgress {
-    /// When all traces were last compared.
-    at: i64,
-    /// The last run before the first one that has not ended.
-    last_run: Option<String>,
-    /// The last tool trace that was compared.
-    last_trace: Option<String>,
-    /// The run after which reading begins: there are too many for the earlier ones to be compared.
-    start_after: Option<String>,
-}
-
-impl SynthesisProgress {
-    /// Reads the progress from its record.
-    fn from_record(record: &Record) -> SynthesisProgress {
-        let text = |name: &str| {
-            record
-                .body
-                .get(name)
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        };
-        let at = record
-            .body
-            .get("at")
-            .and_then(Value::as_i64)
-            .unwrap_or_default();
-        SynthesisProgress {
-            at,
-            last_run: text("seen"),
-            last_trace: text("seenTrace"),
-            start_after: text("from"),
-        }
-    }
-
-    /// The body of the progress record.
-    fn body(&self) -> Value {
-        json!({"at": self.at, "seen": self.last_run, "seenTrace": self.last_trace, "from": self.start_after})
-    }
-}
 
 impl Engine {
     /// Whether there are runs or traces that were not compared, and the interval has passed.
@@ -81,7 +40,7 @@ impl Engine {
             .record(tenant, RecordKind::Progress, NAME)
             .await?
             .as_ref()
-            .map(SynthesisProgress::from_record)
+            .and_then(SynthesisProgress::read)
             .unwrap_or_default();
         let next = Timestamp(progress.at.saturating_add(INTERVAL_MS));
         if progress.at > 0 && next > now {
@@ -90,8 +49,9 @@ impl Engine {
         }
         self.pass_log
             .set_due_at(NAME, tenant, Some(now.plus_ms(INTERVAL_MS)));
-        let newer = |kind, after: Option<String>| async move {
-            store.records(tenant, kind, "", after.as_deref(), 1).await
+        let newer = |kind, after: Option<HostText>| async move {
+            let after = after.as_ref().map(HostText::as_str);
+            store.records(tenant, kind, "", after, 1).await
         };
         if !newer(RecordKind::Run, progress.last_run).await?.is_empty()
             || !newer(RecordKind::ToolTrace, progress.last_trace)
@@ -122,13 +82,13 @@ impl Engine {
             .await?;
         let mut progress = known
             .as_ref()
-            .map(SynthesisProgress::from_record)
+            .and_then(SynthesisProgress::read)
             .unwrap_or_default();
         let (runs, mut report) = self.run_traces(tenant, &mut progress).await?;
         let tools = self.tool_traces(tenant).await?;
         progress.last_trace = tools
             .iter()
-            .map(|trace| trace.id.clone())
+            .map(|trace| HostText::new(&trace.id))
             .max()
             .or(progress.last_trace);
         report.examined += (runs.len() + tools.len()) as u64;
@@ -157,12 +117,7 @@ impl Engine {
             self.delete_old_traces(tenant, now, fence.clone()).await?;
             progress.at = now.0;
             let batch = Batch::new(tenant.clone(), now).fenced(fence);
-            let batch = batch.set_record(
-                RecordKind::Progress,
-                NAME.to_owned(),
-                Precondition::None,
-                unredacted_body(progress.body()),
-            );
+            let batch = batch.set_stored(&progress, Precondition::None);
             self.parts.store.commit(batch).await?;
             self.pass_log
                 .set_due_at(NAME, tenant, Some(now.plus_ms(INTERVAL_MS)));
@@ -177,7 +132,8 @@ impl Engine {
         progress: &mut SynthesisProgress,
     ) -> Result<(Vec<RunTrace>, PassReport), EngineError> {
         let mut traces = VecDeque::new();
-        let mut after = progress.start_after.clone();
+        let start_after = progress.start_after.clone();
+        let mut after = start_after.map(HostText::into_string);
         let mut all_ended = true;
         let mut more = false;
         for page_number in 1..=PAGES_MAX {
@@ -197,11 +153,12 @@ impl Engine {
                 };
                 all_ended &= state.status.is_terminal();
                 if all_ended {
-                    progress.last_run = Some(key.clone());
+                    progress.last_run = Some(HostText::new(&key));
                 }
                 traces.extend(run_trace(key, state));
                 if traces.len() > TRACES_MAX {
-                    progress.start_after = traces.pop_front().map(|trace: RunTrace| trace.run);
+                    let left_out = traces.pop_front();
+                    progress.start_after = left_out.map(|trace: RunTrace| HostText::new(trace.run));
                 }
             }
             more = page_number == PAGES_MAX && last.is_some();
@@ -240,11 +197,10 @@ impl Engine {
             .store
             .records(tenant, RecordKind::InstalledArtifact, "", None, limit)
             .await?;
-        known.extend(
-            installed
-                .iter()
-                .filter_map(|record| record.body.get("sha256")?.as_str().map(str::to_owned)),
-        );
+        let hashes = installed
+            .iter()
+            .filter_map(|record| StoredInstallation::read(record)?.sha256);
+        known.extend(hashes.map(HostText::into_string));
         Ok(known)
     }
 

@@ -1,15 +1,15 @@
 //! Tool traces: which tools an agent called in a row. The host does not call tools itself, but its
 //! callers may report them. Traces are kept for some weeks and are only read by `synthesise`.
 
+use super::stored::StoredTrace;
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::proposal::ToolTrace;
 use remem_core::{
-    Batch, Fence, Permission, Precondition, Record, RecordKind, Rejection, RunId, TenantId,
-    Timestamp,
+    Batch, Fence, Permission, Precondition, Record, RecordKind, Rejection, RunId, StoredRecord,
+    TenantId, Timestamp,
 };
-use serde_json::{Value, json};
 
 /// A tool trace that a caller reports.
 #[derive(Clone, Default)]
@@ -98,11 +98,16 @@ impl Engine {
         }
         let rules = self.redaction_rules(tenant).await?;
         let now = self.now_for(tenant).await?;
-        let body = json!({"agentId": new.agent_id, "tools": new.tools, "task": new.task, "runId": new.run});
+        let trace = StoredTrace {
+            id: format!("trace_{}", self.parts.ids.unique_name()),
+            agent_id: new.agent_id,
+            tools: new.tools,
+            task: new.task,
+            run_id: new.run,
+        };
         let admission = rules.admission(&policy, now);
-        let body = body.as_object().cloned().unwrap_or_default();
-        let body = self.redact_body(tenant, &admission, body).await?;
-        let id = format!("trace_{}", self.parts.ids.unique_name());
+        let body = self.redact_body(tenant, &admission, trace.to_map()).await?;
+        let id = trace.id;
         let batch = Batch::new(tenant.clone(), now).with_principal(caller.principal().clone());
         self.parts
             .store
@@ -186,25 +191,13 @@ impl Engine {
 
 /// Reads a trace from its record.
 fn trace_from_record(record: &Record) -> Option<ToolTrace> {
-    let text = |name: &str| {
-        record
-            .body
-            .get(name)
-            .and_then(Value::as_str)
-            .map(str::to_owned)
-    };
-    let tools = record
-        .body
-        .get("tools")?
-        .as_array()?
-        .iter()
-        .map(|tool| tool.as_str().map(str::to_owned));
+    let stored = StoredTrace::read(record)?;
     Some(ToolTrace {
-        id: record.key.clone(),
-        agent_id: text("agentId")?,
-        run: text("runId"),
+        id: stored.id,
+        agent_id: stored.agent_id,
+        run: stored.run_id,
         at: record.at,
-        tools: tools.collect::<Option<_>>()?,
-        task: text("task"),
+        tools: stored.tools,
+        task: stored.task,
     })
 }

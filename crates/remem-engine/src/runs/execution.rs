@@ -12,6 +12,7 @@ use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::secrets::{RedactionRules, RunSecrets};
+use crate::stored::run::StoredRead;
 use remem_core::event::Fault;
 use remem_core::redact::SecretValue;
 use remem_core::run::EndedNode;
@@ -19,8 +20,8 @@ use remem_core::sabotage;
 use remem_core::workflow::Node;
 use remem_core::{
     Actor, Admitted, Batch, Cause, Draft, EntryId, Event, EventBody, Idempotency, MemoryRef,
-    Policy, Precondition, PrincipalId, RecordKind, Rejection, Revision, RunId, Scope, TenantId,
-    Timestamp, Workflow,
+    Policy, Precondition, PrincipalId, RecordKind, Rejection, Revision, RunId, Scope, StoredRecord,
+    TenantId, Timestamp, Workflow,
 };
 use remem_store::{ChangeOutcome, ReadAt, StoreError};
 use serde_json::{Map, Value};
@@ -80,7 +81,7 @@ enum StagedChange {
 }
 
 /// Reads to be recorded, by key.
-pub(crate) type RecordedReads = Vec<(String, Map<String, Value>)>;
+pub(crate) type RecordedReads = Vec<StoredRead>;
 
 /// A run that this process executes.
 pub(crate) struct RunExecution<'e> {
@@ -490,12 +491,12 @@ impl<'e> RunExecution<'e> {
         if self.run.state.status.is_terminal() {
             batch = super::delete_run_secrets(batch, &self.run);
         }
-        for (key, read) in std::mem::take(&mut self.reads) {
-            let read = self
+        for read in std::mem::take(&mut self.reads) {
+            let body = self
                 .engine
-                .redact_body(&self.tenant, &admission, read)
+                .redact_body(&self.tenant, &admission, read.to_map())
                 .await?;
-            batch = batch.set_record(RecordKind::RunRead, key, Precondition::None, read);
+            batch = batch.set_record(RecordKind::RunRead, read.key, Precondition::None, body);
         }
         let committed = self.engine.parts.store.commit(batch).await?;
         // A replayed commit was applied before the record was loaded, so the version is right

@@ -4,11 +4,13 @@
 use super::execution::{Halt, RunExecution};
 use crate::cpu;
 use crate::error::EngineError;
+use crate::stored::file::StoredFile;
+use crate::stored::run::StoredRead;
 use crate::tokens::O200k;
 use remem_core::sabotage;
-use remem_core::{Entry, EntryId, RecordKind, RunId};
+use remem_core::{Entry, EntryId, RecordKind, RunId, StoredRecord};
 use remem_store::{Filter, Page};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The parameters of a list inside a run.
 #[derive(Clone, Debug, Default)]
@@ -106,9 +108,11 @@ impl RunExecution<'_> {
     /// Records an answer with the next commit, and returns it as recorded. The run must use the
     /// recorded answer, not the original: only then is a replay the same.
     pub async fn record_answer(&mut self, request: Value, answer: Value) -> Result<Value, Halt> {
-        let mut read = Map::new();
-        read.insert("asked".to_owned(), request);
-        read.insert("answer".to_owned(), answer);
+        let read = StoredRead {
+            key: format!("{}/{}", self.run.id, self.read_key()),
+            asked: request,
+            answer,
+        };
         let limit = self.policy.run_read_bytes_max;
         if serde_json::to_string(&read).map_or(0, |text| text.len()) > limit {
             return Err(Halt::fault(
@@ -118,15 +122,17 @@ impl RunExecution<'_> {
         }
         let now = self.now().await?;
         let admission = self.rules.admission(&self.policy, now);
-        let read = self
+        let key = read.key.clone();
+        let redacted = self
             .engine
-            .redact_body(&self.tenant, &admission, read)
-            .await?
-            .map()
-            .clone();
-        let answer = read.get("answer").cloned().unwrap_or_default();
-        self.reads
-            .push((format!("{}/{}", self.run.id, self.read_key()), read));
+            .redact_body(&self.tenant, &admission, read.to_map())
+            .await?;
+        let read = StoredRead {
+            key,
+            ..StoredRead::from_map(redacted.map()).unwrap_or_default()
+        };
+        let answer = read.answer.clone();
+        self.reads.push(read);
         self.reads_of_node += 1;
         Ok(answer)
     }
@@ -154,19 +160,24 @@ impl RunExecution<'_> {
             .await?
             .ok_or_else(gone)?;
         // The record holds the redacted question, so redact this one before comparing.
-        let question = Map::from_iter([("asked".to_owned(), request.clone())]);
+        let question = StoredRead {
+            asked: request.clone(),
+            ..StoredRead::default()
+        };
         let admission = self.rules.admission(&self.policy, record.at);
         let question = self
             .engine
-            .redact_body(&self.tenant, &admission, question)
+            .redact_body(&self.tenant, &admission, question.to_map())
             .await?;
-        if record.body.get("asked") != question.map().get("asked") {
+        let question = StoredRead::from_map(question.map()).unwrap_or_default();
+        let read = StoredRead::read(&record).unwrap_or_default();
+        if read.asked != question.asked {
             return Err(Halt::fault(
                 "replay_diverged",
                 "the replay asks for something that the run did not read",
             ));
         }
-        Ok(record.body.get("answer").cloned().unwrap_or_default())
+        Ok(read.answer)
     }
 
     /// Lists entries at the run's snapshot.
@@ -238,7 +249,8 @@ impl RunExecution<'_> {
             )
         };
         let record = version.ok_or_else(gone)?;
-        Ok(record.body.get("content").cloned().unwrap_or_default())
+        let file = StoredFile::read(&record).unwrap_or_default();
+        Ok(Value::from(file.content))
     }
 
     /// The state of a sub-run, once it has ended.

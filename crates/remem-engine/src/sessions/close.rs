@@ -13,7 +13,7 @@ use remem_core::promote::check_promotion;
 use remem_core::sabotage;
 use remem_core::{
     Batch, Draft, Entry, EntryId, EventBody, Facets, MemoryRef, Precondition, Profile, RecordKind,
-    Scope, SessionId, TenantId, Tier, Timestamp, Typology,
+    Scope, SessionId, StoredRecord, TenantId, Tier, Timestamp, Typology,
 };
 use remem_store::{ChangeOutcome, Filter, ListPosition, Page, ReadAt, StoreError};
 

@@ -13,11 +13,10 @@ use remem_core::event::SessionRef;
 use remem_core::sabotage;
 use remem_core::{
     Batch, EventBody, MemoryRef, Permission, Precondition, Profile, Record, RecordKind,
-    RecordLinks, Scope, SessionId, TenantId, Timestamp,
+    RecordLinks, Scope, SessionId, StoredRecord, TenantId, Timestamp,
 };
 use remem_store::{Filter, Page, ReadAt, StoreError};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 
 /// How often the time of the last activity is recorded, at most; in between, the newest entry shows
 /// it.
@@ -79,12 +78,8 @@ impl SessionState {
     }
 }
 
-impl SessionInfo {
-    /// Reads a session from its record.
-    pub(crate) fn from_record(record: Record) -> Result<SessionInfo, StoreError> {
-        serde_json::from_value(Value::Object(record.body))
-            .map_err(|_| StoreError::Damaged(UNREADABLE))
-    }
+impl StoredRecord for SessionInfo {
+    const KIND: RecordKind = RecordKind::Session;
 
     /// The key of the session's record, which depends on its state.
     fn key(&self) -> String {
@@ -94,6 +89,13 @@ impl SessionInfo {
             SessionState::Closing => format!("closing/{memory}/{}", self.session_id),
             SessionState::Closed => format!("closed/{memory}/{}", self.session_id),
         }
+    }
+}
+
+impl SessionInfo {
+    /// Reads a session from its record.
+    pub(crate) fn from_record(record: Record) -> Result<SessionInfo, StoreError> {
+        SessionInfo::read(&record).ok_or(StoreError::Damaged(UNREADABLE))
     }
 
     /// The session as events refer to it.
@@ -106,7 +108,7 @@ impl SessionInfo {
 
     /// The keys that the record is found by: the session's id until it is closed, and the instant
     /// at which the session must be processed.
-    fn ties(&self, due: Option<Timestamp>) -> RecordLinks {
+    fn ties_until(&self, due: Option<Timestamp>) -> RecordLinks {
         let topic = (self.state != SessionState::Closed).then(|| self.session_id.clone());
         RecordLinks {
             due,
@@ -266,20 +268,15 @@ impl Engine {
         due: Option<Timestamp>,
     ) -> Result<Batch, EngineError> {
         let rules = self.redaction_rules(tenant).await?;
-        let body = if let Value::Object(map) = json!(session) {
-            map
-        } else {
-            Map::new()
-        };
         // A session holds only ids and numbers; it is redacted like everything that is stored.
         let policy = self.policy_for(tenant).await?;
-        let body = rules.admission(&policy, batch.at()).redact_record(body);
+        let body = rules.admission(&policy, batch.at()).redact_stored(session);
         Ok(batch.set_record_with_ties(
             RecordKind::Session,
             session.key(),
             precondition,
             body,
-            session.ties(due),
+            session.ties_until(due),
         ))
     }
 

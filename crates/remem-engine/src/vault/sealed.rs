@@ -4,14 +4,62 @@
 use super::VaultKey;
 use crate::error::EngineError;
 use crate::seal;
+use remem_core::record::or_default;
 use remem_core::redact::SecretValue;
 use remem_core::sabotage;
-use remem_core::{Admission, Policy, Record, RecordBody, Redactor, TenantId, Timestamp};
-use serde_json::{Map, Value};
+use remem_core::{
+    Admission, Policy, Record, RecordBody, RecordKind, Redactor, StoredRecord, TenantId, Timestamp,
+};
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 const VALUE: &str = "value";
 const FORMER: &str = "former";
+
+/// The readable fields of a secret's record, with its name. The sealed values are added to them.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SecretFacts {
+    #[serde(skip)]
+    pub key: String,
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub scope: Option<String>,
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub owner: Option<String>,
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub name: Option<String>,
+    /// Absent if redaction of a value made of digits has replaced it.
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub created_at: Option<Timestamp>,
+}
+
+impl StoredRecord for SecretFacts {
+    const KIND: RecordKind = RecordKind::Secret;
+
+    fn key(&self) -> String {
+        self.key.clone()
+    }
+
+    fn complete(&mut self, record: &Record) {
+        self.key.clone_from(&record.key);
+    }
+}
 
 /// The associated data of a value: moved to another name, tenant or field, the ciphertext does not
 /// decrypt.
@@ -28,7 +76,7 @@ pub(super) fn seal_body(
     vault: &VaultKey,
     tenant: &TenantId,
     key: &str,
-    facts: Map<String, Value>,
+    facts: &SecretFacts,
     value: &SecretValue,
     former: &[SecretValue],
 ) -> RecordBody {
@@ -40,7 +88,7 @@ pub(super) fn seal_body(
         redaction_fingerprint: 0,
         now: Timestamp(0),
     }
-    .redact_record(facts);
+    .redact_stored(facts);
     let current =
         value.expose(|text| vault.seal(&associated_data(tenant, key, VALUE), text.as_bytes()));
     let former = vault.seal(&associated_data(tenant, key, FORMER), &pack(former));

@@ -11,7 +11,7 @@ use remem_core::sabotage;
 use remem_core::webhook::{check_secret, check_url, event_types};
 use remem_core::{
     Batch, Idempotency, Permission, Precondition, PrincipalId, Record, RecordKind, Rejection,
-    Revision, Seq, Timestamp,
+    Revision, Seq, StoredRecord, Timestamp,
 };
 use remem_store::{ChangeOutcome, CommitResult, StoreError};
 use zeroize::Zeroizing;
@@ -263,7 +263,7 @@ impl Engine {
         };
         record
             .as_ref()
-            .and_then(WebhookRecord::from_record)
+            .and_then(WebhookRecord::read)
             .ok_or(EngineError::UnknownWebhook)
     }
 
@@ -345,7 +345,7 @@ impl Engine {
             .await?;
         let mut letters: Vec<DeadLetter> = records
             .iter()
-            .filter_map(DeadLetter::from_record)
+            .filter_map(DeadLetter::read)
             .filter(|letter| letter.is_visible_to(caller))
             .collect();
         let more = letters.len() > limit;
@@ -370,7 +370,7 @@ impl Engine {
             .record(tenant, RecordKind::DeadLetter, &key)
             .await?
             .ok_or(EngineError::NotFound("dead letter"))?;
-        let letter = DeadLetter::from_record(&record)
+        let letter = DeadLetter::read(&record)
             .filter(|letter| letter.is_visible_to(caller))
             .ok_or(EngineError::NotFound("dead letter"))?;
         let events = self

@@ -9,6 +9,7 @@ mod manage;
 pub(crate) mod send;
 
 pub use manage::{NewWebhook, RedeliveryResult, RegisteredWebhook};
+use remem_core::record::or_default;
 use remem_core::sabotage;
 pub use send::{SIGNATURE_ALGORITHM, signature};
 
@@ -18,10 +19,10 @@ use crate::error::EngineError;
 use crate::seal;
 use crate::secrets::RedactionRules;
 use remem_core::{
-    Actor, Policy, PrincipalId, Record, RecordBody, RecordKind, Sealed, Seq, ShapePolicy, TenantId,
-    Timestamp,
+    Actor, Policy, PrincipalId, Record, RecordBody, RecordKind, Sealed, Seq, ShapePolicy,
+    StoredRecord, TenantId, Timestamp,
 };
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 /// A webhook as callers see it.
@@ -46,21 +47,41 @@ pub struct Webhook {
 }
 
 /// Counts and times of a webhook's deliveries.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct WebhookHealth {
     /// Failed attempts to deliver the current event.
+    #[serde(deserialize_with = "or_default")]
     pub attempts: u32,
     /// Failed attempts in all.
+    #[serde(deserialize_with = "or_default")]
     pub failures: u64,
     /// Number of events that were delivered.
+    #[serde(deserialize_with = "or_default")]
     pub deliveries: u64,
     /// When an attempt last succeeded.
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub last_success_at: Option<Timestamp>,
     /// When an attempt last failed.
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub last_failure_at: Option<Timestamp>,
     /// Why it failed: a status or a class of error, never text from the receiver.
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub last_error: Option<String>,
     /// When the next attempt is due.
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub next_attempt_at: Option<Timestamp>,
 }
 
@@ -75,77 +96,107 @@ impl std::fmt::Debug for Webhook {
 }
 
 /// An event whose delivery to a webhook was given up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DeadLetter {
+    /// The id of the webhook.
+    #[serde(skip)]
+    pub(crate) webhook: String,
     /// The event's position in the tenant's log.
     pub seq: Seq,
     /// The type of the event.
+    #[serde(rename = "type")]
     pub kind: String,
     /// The id of the event's run; empty if it has none.
+    #[serde(rename = "runId")]
     pub run: String,
     /// Number of attempts that were made.
+    #[serde(default, deserialize_with = "or_default")]
     pub attempts: u32,
     /// Why the last attempt failed.
     pub error: String,
     /// When the last attempt was made.
     pub at: Timestamp,
     /// The user who alone may see the event.
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(crate) only_for: Option<String>,
 }
 
 /// A webhook as its record stores it.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct WebhookRecord {
+    #[serde(skip)]
     pub id: String,
     /// The version of its record.
+    #[serde(skip)]
     pub version: u64,
+    #[serde(default, deserialize_with = "or_default")]
     pub events: Vec<String>,
+    #[serde(default, deserialize_with = "or_default")]
     pub tags: Vec<String>,
     pub fingerprint: String,
     pub created_at: Timestamp,
+    #[serde(default, deserialize_with = "or_default")]
     pub paused: bool,
     /// Position in the log: everything up to this event was sent, skipped or given up.
     pub after: Seq,
+    #[serde(flatten)]
     pub health: WebhookHealth,
     /// The user that registered it, whose private events are sent as well. Webhooks from before
     /// this was recorded get no private events.
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub principal: Option<String>,
     /// The health that other users see, without private events. Absent until a private event was
     /// sent.
+    #[serde(
+        default,
+        rename = "others",
+        deserialize_with = "or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub shared_health: Option<WebhookHealth>,
+    // Ciphertext is added to the body after its redaction.
+    #[serde(skip_serializing)]
     url: Sealed,
+    #[serde(skip_serializing)]
     secret: Sealed,
 }
 
 /// Purpose of the derived key that URLs and secrets are sealed with.
 const KEY_PURPOSE: &str = "remembrancer webhook v1";
 
-impl WebhookHealth {
-    /// Reads the health from the body of a record.
-    fn from_body(body: &Map<String, Value>) -> WebhookHealth {
-        WebhookHealth {
-            attempts: count(body, "attempts"),
-            failures: number(body, "failures").unwrap_or(0),
-            deliveries: number(body, "deliveries").unwrap_or(0),
-            last_success_at: time(body, "lastSuccessAt"),
-            last_failure_at: time(body, "lastFailureAt"),
-            last_error: text(body, "lastError"),
-            next_attempt_at: time(body, "nextAttemptAt"),
-        }
+impl StoredRecord for WebhookRecord {
+    const KIND: RecordKind = RecordKind::Webhook;
+
+    fn key(&self) -> String {
+        self.id.clone()
     }
 
-    /// The health as fields of a record.
-    fn to_map(&self) -> Map<String, Value> {
-        let times = [
-            self.last_success_at,
-            self.last_failure_at,
-            self.next_attempt_at,
-        ]
-        .map(|at| at.map(|at| at.0));
-        let body = json!({"attempts": self.attempts, "failures": self.failures, "deliveries": self.deliveries, "lastError": self.last_error,
-            "lastSuccessAt": times[0], "lastFailureAt": times[1], "nextAttemptAt": times[2]});
-        let pairs = body.as_object().cloned().unwrap_or_default().into_iter();
-        pairs.filter(|(_, value)| !value.is_null()).collect()
+    fn complete(&mut self, record: &Record) {
+        self.id.clone_from(&record.key);
+        self.version = record.version;
+    }
+}
+
+impl StoredRecord for DeadLetter {
+    const KIND: RecordKind = RecordKind::DeadLetter;
+
+    fn key(&self) -> String {
+        dead_letter_key(&self.webhook, self.seq)
+    }
+
+    fn complete(&mut self, record: &Record) {
+        let webhook = record.key.rsplit_once('/').map(|(webhook, _)| webhook);
+        webhook.unwrap_or_default().clone_into(&mut self.webhook);
     }
 }
 
@@ -162,29 +213,6 @@ impl WebhookRecord {
         }
     }
 
-    /// Reads a webhook from its record; `None` if a field is missing.
-    pub(crate) fn from_record(record: &Record) -> Option<WebhookRecord> {
-        let body = &record.body;
-        Some(WebhookRecord {
-            id: record.key.clone(),
-            version: record.version,
-            events: texts(body, "events"),
-            tags: texts(body, "tags"),
-            fingerprint: text(body, "fingerprint")?,
-            created_at: time(body, "createdAt")?,
-            paused: body.get("paused").and_then(Value::as_bool).unwrap_or(false),
-            after: Seq(number(body, "after")?),
-            health: WebhookHealth::from_body(body),
-            principal: text(body, "principal"),
-            shared_health: body
-                .get("others")
-                .and_then(Value::as_object)
-                .map(WebhookHealth::from_body),
-            url: record.sealed("url")?,
-            secret: record.sealed("secret")?,
-        })
-    }
-
     /// The body of the webhook's record. Shapes of secrets were checked at registration; only
     /// registered secrets are redacted again.
     pub(crate) fn body(
@@ -193,32 +221,13 @@ impl WebhookRecord {
         rules: &RedactionRules,
         now: Timestamp,
     ) -> RecordBody {
-        let mut body = self.health.to_map();
-        let mut put = |name: &str, value: Value| {
-            if !value.is_null() {
-                body.insert(name.to_owned(), value);
-            }
-        };
-        put("events", json!(self.events));
-        put("tags", json!(self.tags));
-        put("fingerprint", json!(self.fingerprint));
-        put("createdAt", json!(self.created_at.0));
-        put("paused", json!(self.paused));
-        put("after", json!(self.after.0));
-        put("principal", json!(self.principal));
-        put(
-            "others",
-            self.shared_health
-                .as_ref()
-                .map_or(Value::Null, |others| Value::Object(others.to_map())),
-        );
         let policy = Policy {
             shapes: ShapePolicy::Off,
             ..policy.clone()
         };
         rules
             .admission(&policy, now)
-            .redact_record(body)
+            .redact_stored(self)
             .with_sealed("url", &self.url)
             .with_sealed("secret", &self.secret)
     }
@@ -252,10 +261,7 @@ impl Engine {
             .store
             .records(tenant, RecordKind::Webhook, "", None, limit)
             .await?;
-        Ok(records
-            .iter()
-            .filter_map(WebhookRecord::from_record)
-            .collect())
+        Ok(records.iter().filter_map(WebhookRecord::read).collect())
     }
 
     /// Encrypts a field of a webhook.
@@ -309,20 +315,6 @@ impl Engine {
 }
 
 impl DeadLetter {
-    /// Reads a dead letter from its record.
-    fn from_record(record: &Record) -> Option<DeadLetter> {
-        let body = &record.body;
-        Some(DeadLetter {
-            seq: Seq(number(body, "seq")?),
-            kind: text(body, "type")?,
-            run: text(body, "runId")?,
-            attempts: count(body, "attempts"),
-            error: text(body, "error")?,
-            at: time(body, "at")?,
-            only_for: text(body, "onlyFor"),
-        })
-    }
-
     /// Whether the caller may see the event.
     fn is_visible_to(&self, caller: &Caller) -> bool {
         self.only_for.as_deref().is_none_or(|user| {
@@ -341,55 +333,15 @@ impl DeadLetter {
         rules: &RedactionRules,
         now: Timestamp,
     ) -> RecordBody {
-        let mut body = json!({"seq": self.seq.0, "type": self.kind, "runId": self.run, "attempts": self.attempts, "error": self.error,
-            "at": self.at.0});
-        if let Some(user) = &self.only_for {
-            body["onlyFor"] = json!(user);
-        }
         let policy = Policy {
             shapes: ShapePolicy::Off,
             ..policy.clone()
         };
-        rules
-            .admission(&policy, now)
-            .redact_record(body.as_object().cloned().unwrap_or_default())
+        rules.admission(&policy, now).redact_stored(self)
     }
 }
 
 /// The key of a dead letter's record; sorts by position.
 pub(crate) fn dead_letter_key(webhook: &str, seq: Seq) -> String {
     format!("{webhook}/{:012}", seq.0)
-}
-
-/// A string field of a record.
-fn text(body: &Map<String, Value>, name: &str) -> Option<String> {
-    body.get(name).and_then(Value::as_str).map(str::to_owned)
-}
-
-/// A number in a record.
-fn number(body: &Map<String, Value>, name: &str) -> Option<u64> {
-    body.get(name).and_then(Value::as_u64)
-}
-
-/// A number in a record, or zero.
-fn count(body: &Map<String, Value>, name: &str) -> u32 {
-    number(body, name)
-        .and_then(|n| u32::try_from(n).ok())
-        .unwrap_or(0)
-}
-
-/// An instant in a record.
-fn time(body: &Map<String, Value>, name: &str) -> Option<Timestamp> {
-    body.get(name).and_then(Value::as_i64).map(Timestamp)
-}
-
-/// A field of a record that holds strings.
-pub(crate) fn texts(body: &Map<String, Value>, name: &str) -> Vec<String> {
-    let items = body.get(name).and_then(Value::as_array);
-    items
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect()
 }

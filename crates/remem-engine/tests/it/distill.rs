@@ -129,7 +129,7 @@ async fn a_distillation_writes_an_entry_an_archive_the_index_and_an_event() {
     );
     assert_eq!(
         (line.from, line.to, &line.topics),
-        (Timestamp(done.span.0), Timestamp(done.span.1), &done.topics)
+        (Timestamp(done.from), Timestamp(done.to), &done.topics)
     );
     assert!(!line.topics.is_empty());
     assert_eq!(

@@ -3,6 +3,7 @@
 
 use super::{LocalApi, engine_failure, invalid_field};
 use async_trait::async_trait;
+use remem_core::CleanText;
 use remem_core::proposal::automation::AutomationTarget;
 use remem_core::proposal::{ProposalKind, ProposalState};
 use remem_engine::automations::AutomationInfo;
@@ -117,8 +118,8 @@ impl LocalApi {
             id: proposal.id,
             kind: proposal.kind.as_str().to_owned(),
             state: proposal.state.as_str().to_owned(),
-            title: proposal.title,
-            rationale: proposal.rationale,
+            title: proposal.title.map(CleanText::into_string),
+            rationale: proposal.rationale.map(CleanText::into_string),
             artifact: shown.artifact,
             provenance: Provenance {
                 source_run_ids: proposal.source_runs,
@@ -431,7 +432,7 @@ fn gate_doc(gate: ApprovalGate) -> ProposalGate {
             .collect(),
         ended_by: gate.ended_by,
         reason: gate.reason,
-        note: gate.note,
+        note: gate.note.map(CleanText::into_string),
         opened_at: Instant(gate.opened_at),
         due_at: Instant(gate.deadline),
     }

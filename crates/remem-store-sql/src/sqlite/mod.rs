@@ -26,9 +26,9 @@ mod rows;
 pub(crate) mod save;
 mod search;
 mod snapshot;
-mod stats;
 #[cfg(test)]
 mod statement_log;
+mod stats;
 mod tenant;
 mod vector;
 mod verify;

@@ -3,10 +3,12 @@
 //! serves; a version that does not know it drops it when it writes that record, and all entries
 //! are looked through again.
 
+use crate::stored::progress::{EmbedProgress, StoredEmbedPosition};
 use remem_core::sabotage;
-use remem_core::{EntryId, Event, EventBody, MemoryRef, ModelId, Record, Seq, Timestamp};
+use remem_core::{
+    EntryId, Event, EventBody, MemoryRef, ModelId, Record, Seq, StoredRecord, Timestamp,
+};
 use remem_store::RowCursor;
-use serde_json::{Value, json};
 
 /// How often all entries are looked through, in milliseconds.
 const LOOK_EVERY_MS: i64 = 24 * 3_600_000;
@@ -46,19 +48,18 @@ impl EmbedPosition {
         model: ModelId,
         now: Timestamp,
     ) -> Option<EmbedPosition> {
-        let log = record?.body.get("log")?;
-        let number = |name: &str| log.get(name).and_then(Value::as_i64);
-        let look = match number("lookedAt") {
-            Some(at) => Look::Ended(Timestamp(at)),
+        let log = EmbedProgress::read(record?)?.log?;
+        let look = match log.looked_at {
+            Some(at) => Look::Ended(at),
             None => Look::At(
-                number("scope")
-                    .zip(number("row"))
+                log.scope
+                    .zip(log.row)
                     .map(|(scope, row)| RowCursor(scope, row)),
             ),
         };
         let position = EmbedPosition {
-            model: ModelId(number("model")?),
-            seq: Seq(log.get("seq").and_then(Value::as_u64)?),
+            model: log.model,
+            seq: log.seq,
             look,
         };
         let is_recent = match look {
@@ -78,17 +79,18 @@ impl EmbedPosition {
     }
 
     /// The stored form.
-    pub fn to_value(&self) -> Value {
-        let mut log = json!({"model": self.model.0, "seq": self.seq.0});
-        match self.look {
-            Look::At(None) => {}
-            Look::At(Some(RowCursor(scope, row))) => {
-                log["scope"] = json!(scope);
-                log["row"] = json!(row);
-            }
-            Look::Ended(at) => log["lookedAt"] = json!(at.0),
+    pub fn to_stored(&self) -> StoredEmbedPosition {
+        let (at, looked_at) = match self.look {
+            Look::At(at) => (at, None),
+            Look::Ended(at) => (None, Some(at)),
+        };
+        StoredEmbedPosition {
+            model: self.model,
+            seq: self.seq,
+            scope: at.map(|at| at.0),
+            row: at.map(|at| at.1),
+            looked_at,
         }
-        log
     }
 }
 
@@ -112,6 +114,7 @@ pub(super) fn changed_entry(event: &Event) -> Option<(MemoryRef, EntryId)> {
 mod tests {
     use super::*;
     use remem_core::RecordKind;
+    use serde_json::{Value, json};
 
     const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
@@ -139,7 +142,7 @@ mod tests {
                 seq: Seq(9),
                 look,
             };
-            let body = json!({"serving": 7, "held": null, "log": position.to_value()});
+            let body = json!({"serving": 7, "held": null, "log": position.to_stored()});
             assert_eq!(stored(body), Some(position));
         }
     }
