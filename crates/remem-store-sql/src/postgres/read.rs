@@ -1,17 +1,14 @@
-//! Queries: get, list, statistics, memories, events, clocks. Each is one statement, so each sees
-//! one commit.
+//! Queries: statistics, memories, events, clocks; and the conditions of a filter. Each query is one
+//! statement, so each sees one commit.
 
 use super::gate::{Gate, Identity, Role, sql_call};
-use super::rows::{
-    ENTRY_COLUMNS, Param, StatementBuilder, VisiblePart, get, get_bytes, get_u64, read_entry,
-};
-use crate::stored::content_hash;
+use super::rows::{Param, StatementBuilder, get, get_bytes, get_u64};
 use remem_core::{
-    Actor, Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq,
-    TenantId, Timestamp,
+    Actor, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq, TenantId,
+    Timestamp,
 };
 use remem_store::{
-    Filter, MemoryStats, MemorySummary, Page, ReadAt, Snapshot, StoreError, TenantHead,
+    EventRange, Filter, MemoryStats, MemorySummary, ReadAt, Snapshot, StoreError, TenantHead,
 };
 use tokio_postgres::Row;
 
@@ -23,41 +20,6 @@ impl Gate {
     ) -> Result<Vec<Row>, StoreError> {
         self.read(Role::App, who, &statement.sql, &statement.params())
             .await
-    }
-
-    pub async fn entry(
-        &self,
-        scope: &Scope,
-        id: &EntryId,
-        at: &ReadAt,
-    ) -> Result<Option<Entry>, StoreError> {
-        let hash = content_hash(id.as_str().as_bytes());
-        let mut statement = live_entries_statement(&format!("SELECT {ENTRY_COLUMNS}"), scope, at);
-        statement.push(
-            " AND e.id_hash = ? AND e.id = ?",
-            [Param::Bytes(&hash), Param::Text(id.as_str())],
-        );
-        let rows = self.query(Identity::of_scope(scope), &statement).await?;
-        rows.first()
-            .map(|row| read_entry(row, &scope.memory_ref))
-            .transpose()
-    }
-
-    pub async fn entries(
-        &self,
-        scope: &Scope,
-        filter: &Filter,
-        page: &Page,
-        at: &ReadAt,
-    ) -> Result<Vec<Entry>, StoreError> {
-        let statement = list_statement(scope, filter, page, at);
-        let call = sql_call(&statement.sql, &statement.params());
-        let rows = self
-            .read_in_order(Role::App, Identity::of_scope(scope), call)
-            .await?;
-        rows.iter()
-            .map(|row| read_entry(row, &scope.memory_ref))
-            .collect()
     }
 
     pub async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<MemoryStats, StoreError> {
@@ -140,37 +102,25 @@ impl Gate {
     pub async fn events(
         &self,
         tenant: &TenantId,
-        after: Seq,
+        range: &EventRange,
         limit: u32,
     ) -> Result<Vec<Event>, StoreError> {
-        let after = after.0.cast_signed();
-        let limit = i64::from(limit);
-        let rows = self
-            .read(
-                Role::App,
-                Identity::tenant(tenant),
-                EVENTS,
-                &[&tenant.as_str(), &after, &limit],
-            )
-            .await?;
-        rows.iter().map(event).collect()
-    }
-
-    pub async fn run_events(
-        &self,
-        tenant: &TenantId,
-        run: &RunId,
-        from: u64,
-        limit: u32,
-    ) -> Result<Vec<Event>, StoreError> {
+        let who = Identity::tenant(tenant);
         let name = tenant.as_str();
-        let run = run.as_str();
         let limit = i64::from(limit);
-        let from = from.cast_signed();
-        let statement = sql_call(RUN_EVENTS, &[&name, &run, &from, &limit]);
-        let rows = self
-            .read_in_order(Role::App, Identity::tenant(tenant), statement)
-            .await?;
+        let rows = match range {
+            EventRange::After(seq) => {
+                let after = seq.0.cast_signed();
+                self.read(Role::App, who, EVENTS, &[&name, &after, &limit])
+                    .await?
+            }
+            EventRange::OfRun(run, from) => {
+                let run = run.as_str();
+                let from = from.cast_signed();
+                let call = sql_call(RUN_EVENTS, &[&name, &run, &from, &limit]);
+                self.read_in_order(Role::App, who, call).await?
+            }
+        };
         rows.iter().map(event).collect()
     }
 
@@ -228,23 +178,11 @@ fn event(row: &Row) -> Result<Event, StoreError> {
 
 /// The memory's row id as a subquery rather than a join: an index on entries then keeps their
 /// order.
-const ONE_SCOPE: &str =
+pub(super) const ONE_SCOPE: &str =
     "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
 
-/// Selects `columns` of the live entries `e` of one memory.
-fn live_entries_statement<'a>(
-    columns: &str,
-    scope: &'a Scope,
-    at: &'a ReadAt,
-) -> StatementBuilder<'a> {
-    let mut statement = memory_statement(columns, scope);
-    statement.push(" FROM remem.entry e WHERE ", []);
-    statement.push_visible(scope.tenant.as_str(), ONE_SCOPE, at);
-    statement
-}
-
 /// Begins a statement whose first two parameters are the tenant and the memory.
-fn memory_statement<'a>(columns: &str, scope: &'a Scope) -> StatementBuilder<'a> {
+pub(super) fn memory_statement<'a>(columns: &str, scope: &'a Scope) -> StatementBuilder<'a> {
     let mut statement = StatementBuilder::new(columns);
     statement.params.extend([
         Param::Text(scope.tenant.as_str()),
@@ -253,111 +191,13 @@ fn memory_statement<'a>(columns: &str, scope: &'a Scope) -> StatementBuilder<'a>
     statement
 }
 
-/// Lists a page of entries, newest first. A snapshot is read in two parts, each in the order of its
-/// own index: the entries that are still current, and those that were removed since.
-fn list_statement<'a>(
-    scope: &'a Scope,
-    filter: &'a Filter,
-    page: &'a Page,
-    at: &'a ReadAt,
-) -> StatementBuilder<'a> {
-    let (ReadAt::Snapshot { .. } | ReadAt::AsOf { .. }) = at else {
-        let mut statement = memory_statement("", scope);
-        push_list(
-            &mut statement,
-            scope,
-            filter,
-            page,
-            at,
-            VisiblePart::Current,
-        );
-        return statement;
-    };
-    let mut statement = memory_statement("SELECT * FROM ((", scope);
-    push_list(
-        &mut statement,
-        scope,
-        filter,
-        page,
-        at,
-        VisiblePart::Current,
-    );
-    statement.push(") UNION ALL (", []);
-    push_list(&mut statement, scope, filter, page, at, VisiblePart::Ended);
-    statement.push(
-        ")) e ORDER BY e.created_at DESC, e.id DESC LIMIT ?",
-        [Param::Number(page.limit.into())],
-    );
-    statement
-}
-
-fn push_list<'a>(
-    statement: &mut StatementBuilder<'a>,
-    scope: &'a Scope,
-    filter: &'a Filter,
-    page: &'a Page,
-    at: &'a ReadAt,
-    part: VisiblePart,
-) {
-    let tenant = scope.tenant.as_str();
-    statement.push(&format!("SELECT {ENTRY_COLUMNS} FROM "), []);
-    // With a tag, walk the tag's own index in order and fetch each entry. Removed entries are few:
-    // they are read one by one.
-    let (created_at, head) = match filter.tags.split_first() {
-        _ if part == VisiblePart::Ended => {
-            statement.push("remem.entry e WHERE ", []);
-            statement.push_visible_part(tenant, ONE_SCOPE, at, part);
-            // OFFSET 0 keeps PostgreSQL from walking all entries with the tag instead.
-            filter
-                .tags
-                .iter()
-                .for_each(|tag| statement.push(&has_tag(" OFFSET 0"), [Param::Text(tag)]));
-            ("e.created_at", "left(e.id, 100)")
-        }
-        Some((first, rest)) => {
-            statement.push(
-                "remem.entry_tag g JOIN remem.entry e ON e.row_id = g.row_id AND ",
-                [],
-            );
-            statement.push_visible_part(tenant, ONE_SCOPE, at, part);
-            statement.push(
-                &format!(" WHERE g.tenant_id = ? AND g.scope_id = {ONE_SCOPE} AND g.tag = ?"),
-                [Param::Text(tenant), Param::Text(first)],
-            );
-            push_tags(statement, rest);
-            ("g.created_at", "g.id_head")
-        }
-        None => {
-            statement.push("remem.entry e WHERE ", []);
-            statement.push_visible_part(tenant, ONE_SCOPE, at, part);
-            ("e.created_at", "left(e.id, 100)")
-        }
-    };
-    push_created(statement, filter, created_at);
-    push_attributes(statement, filter);
-    if let Some(after) = &page.after {
-        let at = after.created_at.0;
-        let id = after.id.as_str();
-        statement.push(
-            &format!(" AND {created_at} <= ? AND ({created_at} < ? OR e.id < ?)"),
-            [Param::Number(at), Param::Number(at), Param::Text(id)],
-        );
-    }
-    // The index holds the first 100 characters of an id; the whole id orders those that have the
-    // same ones.
-    statement.push(
-        &format!(" ORDER BY {created_at} DESC, {head} DESC, e.id DESC LIMIT ?"),
-        [Param::Number(page.limit.into())],
-    );
-}
-
 /// Adds the condition that `e` has each of these tags.
 pub(super) fn push_tags<'a>(statement: &mut StatementBuilder<'a>, tags: &'a [String]) {
     tags.iter()
         .for_each(|tag| statement.push(&has_tag(""), [Param::Text(tag)]));
 }
 
-fn has_tag(fence: &str) -> String {
+pub(super) fn has_tag(fence: &str) -> String {
     format!(
         " AND EXISTS (SELECT 1 FROM remem.entry_tag x WHERE x.tenant_id = e.tenant_id AND x.scope_id = e.scope_id
             AND x.tag = ? AND x.created_at = e.created_at AND x.id_head = left(e.id, 100) AND x.row_id = e.row_id{fence})"
@@ -403,9 +243,4 @@ pub(super) fn push_created<'a>(
     if let Some(to) = filter.created_to {
         statement.push(&format!(" AND {column} < ?"), [Param::Number(to.0)]);
     }
-}
-
-/// Whether no entry can match: no tag contains a NUL, and PostgreSQL would refuse such a parameter.
-pub(super) fn matches_nothing(filter: &Filter) -> bool {
-    filter.tags.iter().any(|tag| tag.contains('\0'))
 }

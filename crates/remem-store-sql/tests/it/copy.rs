@@ -16,7 +16,7 @@ use remem_core::{
 };
 use remem_store::{
     ChangeOutcome, Directory, DueWork, EntryState, Filter, KeyRecord, Page, Probe, ReadAt,
-    RecordLookup, Review, Store, StoreError, TenantRecord,
+    RecordLookup, Review, ReviewCalls, Store, StoreError, TenantRecord,
 };
 use remem_store_sql::copy::{
     CopyError, CopyLocation, CopyOptions, CopyPhase, CopyProgress, TenantReport, copy,

@@ -13,8 +13,8 @@ use remem_core::{
     Seq, ShapePolicy, Subject, Tier, Timestamp, Trust,
 };
 use remem_store::{
-    ChangeOutcome, Directory, Filter, KeyRecord, ListPosition, Page, Probe, ReadAt, RowCursor,
-    Store, TenantRecord,
+    ChangeOutcome, Directory, EntryCalls, EntryReads, Filter, KeyRecord, Ledger, LineageReads,
+    ListPosition, LogCalls, LogReads, Page, Probe, ReadAt, RowCursor, TenantRecord,
 };
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::{PostgresOptions, PostgresTarget};

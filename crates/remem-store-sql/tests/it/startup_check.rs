@@ -7,7 +7,7 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use remem_store::{DueWork, ReadAt, Store};
+use remem_store::{DueWork, ReadAt, Upkeep};
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::{
     MigrationReport, PostgresOptions, PostgresTarget, SchemaError, migrate,
