@@ -38,7 +38,7 @@ pub trait StoreWrapper: Send + Sync {
     /// Sees what a query of entries found.
     fn found(&self, _query: &EntryQuery, _found: &[FoundEntry]) {}
 
-    /// Answers `commit`.
+    /// Answers a call of `commit`.
     async fn forward_commit(&self, batch: Batch) -> Result<CommitResult, StoreError> {
         self.inner().commit(batch).await
     }

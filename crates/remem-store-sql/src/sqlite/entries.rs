@@ -146,19 +146,18 @@ fn tenant_statement(tenant: &TenantId, entries: &TenantEntries, limit: u32) -> S
         StatementBuilder::new(format!("SELECT {}, ", entry::NAME))
     };
     match entries {
+        // NOT INDEXED: in the order of rows, from where the last page ended. Rows from an index by
+        // tenant would have to be sorted for every page.
         TenantEntries::WithoutVector { model, after } => {
-            // NOT INDEXED: in the order of rows, from where the last page ended. Rows from an index
-            // by tenant would have to be sorted for every page.
-            statement.push(
-                &format!("FROM entry e NOT INDEXED {OF_TENANT}"),
-                boxed([&name]),
-            );
+            let in_order = format!("FROM entry e NOT INDEXED {OF_TENANT}");
+            statement.push(&in_order, boxed([&name]));
             let without = " AND e.row_id > ? AND e.erased_at IS NULL
                AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.row_id = e.row_id AND v.model = ?) ORDER BY e.row_id";
             statement.push(without, boxed([&row_after(*after), &model.0]));
         }
         TenantEntries::ToRescan { scan, after } => {
-            statement.push(&format!("FROM entry e {OF_TENANT}"), boxed([&name]));
+            let in_order = format!("FROM entry e NOT INDEXED {OF_TENANT}");
+            statement.push(&in_order, boxed([&name]));
             let stale =
                 " AND e.row_id > ? AND e.scan <> ? AND e.erased_at IS NULL ORDER BY e.row_id";
             statement.push(stale, boxed([&row_after(*after), &scan.cast_signed()]));
@@ -282,7 +281,7 @@ fn push_order_and_page(statement: &mut StatementBuilder, list: &List<'_>, order:
 mod tests {
     use super::*;
     use crate::sqlite::connection;
-    use remem_core::{MemoryRef, Revision, RunId};
+    use remem_core::{MemoryRef, ModelId, Revision, RunId};
 
     fn plan(statement: &StatementBuilder) -> Vec<String> {
         let db = connection::in_memory(&connection::TENANT_MIGRATIONS).expect("a database");
@@ -352,6 +351,41 @@ mod tests {
                 !text.contains("SCAN e") && !text.contains("SCAN g"),
                 "{text}"
             );
+        }
+    }
+
+    /// The pages of a pass come from an index, or in the order of rows, and are never sorted.
+    #[test]
+    fn passes_read_pages_through_their_indexes() {
+        let tenant = TenantId::parse("t").expect("a name");
+        let ended = TenantEntries::EndedStatements {
+            before: Timestamp(9),
+            after: None,
+        };
+        let model = ModelId(1);
+        let pages = [
+            (TenantEntries::Expired(Timestamp(9)), "INDEX entry_expiry"),
+            (TenantEntries::Erasable, "INDEX entry_spent"),
+            (ended, "INDEX entry_faded"),
+            (
+                TenantEntries::WithoutVector { model, after: None },
+                "INTEGER PRIMARY KEY (rowid>?)",
+            ),
+            (
+                TenantEntries::ToRescan {
+                    scan: 1,
+                    after: None,
+                },
+                "INTEGER PRIMARY KEY (rowid>?)",
+            ),
+        ];
+        for (entries, index) in pages {
+            let statement = tenant_statement(&tenant, &entries, 20);
+            let plan = plan(&statement).join("\n");
+            assert!(plan.contains(&format!("SEARCH e USING {index}")), "{plan}");
+            assert!(!plan.contains("TEMP B-TREE"), "{plan}");
+            let has_text = statement.sql.contains("e.content");
+            assert_eq!(has_text, entries.has_texts(), "{}", statement.sql);
         }
     }
 }

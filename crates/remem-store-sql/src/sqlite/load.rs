@@ -382,7 +382,7 @@ fn read_result(row: &Row<'_>) -> rusqlite::Result<StoredResult> {
 }
 
 /// Reads a row's columns one after the other.
-pub(super) struct SqliteRow<'a> {
+pub(crate) struct SqliteRow<'a> {
     row: &'a Row<'a>,
     next: usize,
 }

@@ -7,6 +7,7 @@
 mod around;
 mod caller_texts;
 mod connection;
+pub(crate) mod copy;
 mod directory;
 mod entries;
 mod group;
