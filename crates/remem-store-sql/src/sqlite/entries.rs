@@ -155,6 +155,7 @@ fn tenant_statement(tenant: &TenantId, entries: &TenantEntries, limit: u32) -> S
                AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.row_id = e.row_id AND v.model = ?) ORDER BY e.row_id";
             statement.push(without, boxed([&row_after(*after), &model.0]));
         }
+        // The tenant is bound by `OF_TENANT`, here and below.
         TenantEntries::ToRescan { scan, after } => {
             let in_order = format!("FROM entry e NOT INDEXED {OF_TENANT}");
             statement.push(&in_order, boxed([&name]));
@@ -173,6 +174,7 @@ fn tenant_statement(tenant: &TenantId, entries: &TenantEntries, limit: u32) -> S
                 format!(" AND {REMOVED_WITH_TEXT} AND {IN_NO_SNAPSHOT} ORDER BY e.rev_to");
             statement.push(&removed, []);
         }
+        // The tenant is bound by `OF_TENANT`.
         TenantEntries::EndedStatements { before, after } => {
             let from = format!("e.invalid_at FROM entry e INDEXED BY entry_faded {OF_TENANT}");
             statement.push(&from, boxed([&name]));

@@ -70,6 +70,7 @@ pub(super) fn records(
 
 /// The columns and the table of a kind of record.
 fn columns_of(kind: RecordKind) -> &'static str {
+    // The tenant is bound by what follows.
     if kind.is_under_review() {
         "r.key, r.version, r.at, r.body, r.due, NULL, NULL, NULL FROM review r"
     } else {
