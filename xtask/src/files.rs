@@ -9,27 +9,15 @@ const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 100;
 /// Exceptions that may only become shorter: a file, or a function of it, with its present number of
 /// lines. Most of them became longer when the line width was reduced.
-const EXCEPTIONS: [(&str, &str, usize); 13] = [
-    ("crates/remem-engine/src/archive.rs", "undo_rewrite", 113),
+const EXCEPTIONS: [(&str, &str, usize); 5] = [
+    ("crates/remem-engine/src/archive.rs", "undo_rewrite", 102),
     ("crates/remem-engine/src/commitments/firing.rs", "fire", 113),
     (
         "crates/remem-engine/src/commitments/manage.rs",
         "build_commitment",
         101,
     ),
-    ("crates/remem-server/src/api.rs", "", 723),
-    ("crates/remem-store-sql/src/copy/postgres.rs", "", 629),
-    ("crates/remem-store-sql/src/copy/sqlite.rs", "", 693),
-    ("crates/remem-store-sql/src/postgres/apply.rs", "apply", 146),
-    ("crates/remem-store-sql/src/postgres/lineage.rs", "", 619),
-    ("crates/remem-store-sql/src/postgres/mod.rs", "", 613),
-    ("crates/remem-store-sql/src/postgres/save.rs", "", 680),
-    (
-        "crates/remem-store-sql/src/postgres/save.rs",
-        "statements",
-        225,
-    ),
-    ("crates/remem-store-sql/src/sqlite/mod.rs", "", 782),
+    ("crates/remem-server/src/api.rs", "", 720),
     ("crates/remem-wire/src/error.rs", "error_row", 172),
 ];
 /// Pure tables, one entry after another.

@@ -220,10 +220,10 @@ impl Engine {
                 )
                 .await?;
             found.extend(page.iter().filter_map(DistillationRecord::read));
-            match page.into_iter().next_back() {
-                Some(last) => after = Some(last.key),
-                None => return Ok(found),
+            if page.len() < PAGE_SIZE as usize {
+                return Ok(found);
             }
+            after = page.into_iter().next_back().map(|last| last.key);
         }
     }
 
@@ -385,7 +385,7 @@ impl Engine {
             return Err(EngineError::NotFound("model call"));
         };
         let ArchiveContent::Bytes(bytes) = self
-            .read_archive(tenant, &memory_ref, &distillation.sha256)
+            .read_archive(tenant, memory_ref, &distillation.sha256)
             .await?
         else {
             return Err(EngineError::NotFound("model call"));

@@ -10,7 +10,7 @@ use crate::read::count_within_bytes;
 use remem_core::admission::{SLOT_CHARS_MAX, check_name};
 use remem_core::sabotage;
 use remem_core::{Batch, EntryId, MemoryRef, Permission, Rejection, Revision, Scope};
-use remem_store::{ActionLink, ChangeOutcome, Lineage, ReadAt, RetentionCount, SlotAnswer};
+use remem_store::{ActionLink, ChangeOutcome, Lineage, ReadAt, RetentionCount, WholeEntry};
 use std::collections::BTreeSet;
 
 /// Entries that one link covers, at most: the one that is named, and what it was made from.
@@ -191,7 +191,7 @@ impl Engine {
         caller: &Caller,
         memory_ref: &str,
         slot: &str,
-    ) -> Result<Vec<SlotAnswer>, EngineError> {
+    ) -> Result<Vec<WholeEntry>, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let Some(scope) = caller.scope(memory_ref) else {
             return Ok(Vec::new());
@@ -203,7 +203,7 @@ impl Engine {
             .slot_history(&scope, slot, ANSWERS_MAX)
             .await?;
         answers.retain(|answer| answer.entry.expires_at.is_none_or(|end| now < end));
-        let size = |answer: &SlotAnswer| cpu::entry_bytes(&answer.entry);
+        let size = |answer: &WholeEntry| cpu::entry_bytes(&answer.entry);
         let bytes_max = self.parts.policy.page_bytes_max;
         answers.truncate(count_within_bytes(&answers, size, bytes_max));
         let entries = answers.iter().map(|answer| answer.entry.clone()).collect();
@@ -213,7 +213,7 @@ impl Engine {
         Ok(answers
             .into_iter()
             .zip(redacted)
-            .map(|(answer, entry)| SlotAnswer { entry, ..answer })
+            .map(|(answer, entry)| WholeEntry { entry, ..answer })
             .collect())
     }
 

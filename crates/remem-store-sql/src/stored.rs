@@ -2,8 +2,8 @@
 //! request.
 
 use remem_core::ledger::{ChangeOutcome, Refused};
-use remem_core::{EntryId, Permission, RecordKind, Rejection, Timestamp};
-use remem_store::StoreError;
+use remem_core::{EntryId, Permission, RecordKind, Rejection, RuleId, Timestamp};
+use remem_store::{RuleRange, StoreError};
 use serde_json::{Value, json};
 
 /// A short hash that detects a damaged text; it is stored only as long as the text.
@@ -84,6 +84,18 @@ pub(crate) fn refuse_inert(kind: RecordKind) -> Result<(), StoreError> {
         ))
     } else {
         Ok(())
+    }
+}
+
+/// The world and the rule after which a range of rules begins; empty for the first ones.
+pub(crate) fn rule_bounds(range: &RuleRange) -> (&str, &str) {
+    match range {
+        RuleRange::OfWorld(world, after) => {
+            (world.as_str(), after.as_ref().map_or("", RuleId::as_str))
+        }
+        RuleRange::All(after) => after
+            .as_ref()
+            .map_or(("", ""), |(world, id)| (world.as_str(), id.as_str())),
     }
 }
 

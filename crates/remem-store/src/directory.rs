@@ -1,7 +1,7 @@
 //! The `Directory` trait: the tenants of a host and their API keys. Only a keyed hash of a key is
 //! stored.
 
-use crate::store::StoreError;
+use crate::error::StoreError;
 use async_trait::async_trait;
 use remem_core::{Permission, PrincipalId, ShapePolicy, TenantId, Timestamp, Trust, sabotage};
 

@@ -1,9 +1,37 @@
-//! The lineage of entries as a store reports it: consolidation signatures, sources and derivatives,
-//! and all entries that carry a subject.
+//! The trait `LineageReads`: consolidation signatures, sources and derivatives of entries, and all
+//! entries that carry a subject.
 
-use crate::store::RowCursor;
+use crate::entry::RowCursor;
+use crate::error::StoreError;
+use async_trait::async_trait;
 use remem_core::ledger::EntryState;
-use remem_core::{EntryId, MemoryRef, Timestamp, Trust, Typology};
+use remem_core::{EntryId, MemoryRef, Scope, Subject, TenantId, Timestamp, Trust, Typology};
+
+/// Reads which entries were made from which, and what consolidation noted about them.
+#[async_trait]
+pub trait LineageReads: Send + Sync {
+    /// Returns the signatures of entries that consolidation may examine, in the store's own order.
+    async fn signatures(
+        &self,
+        scope: &Scope,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<StoredSignature>, StoreError>;
+
+    /// Returns the direct sources and derivatives of an entry. `None` if there is no such entry,
+    /// not even one without text.
+    async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError>;
+
+    /// Returns a page of the entries that carry a subject: up to `limit` of the entries that it was
+    /// given to, and up to `limit` of everything made from those, and so on.
+    async fn trace_subject(
+        &self,
+        tenant: &TenantId,
+        subject: &Subject,
+        after: TracePosition,
+        limit: u32,
+    ) -> Result<SubjectTrace, StoreError>;
+}
 
 /// A stored signature of an entry, with the fields by which consolidation orders entries.
 #[derive(Clone, Debug, PartialEq, Eq)]

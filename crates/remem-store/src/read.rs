@@ -102,29 +102,6 @@ pub struct Page {
     pub after: Option<ListPosition>,
 }
 
-/// A lookup of records by something else than their names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RecordLookup {
-    /// Records that are due at `until` or before, in the order of `(due, key)`.
-    Due {
-        /// The latest due time that counts.
-        until: Timestamp,
-        /// The end of the previous page.
-        after: Option<(Timestamp, String)>,
-    },
-    /// Records that wait for a topic, in the order of their names.
-    Topic {
-        /// The topic, as an exact text.
-        topic: String,
-        /// The end of the previous page.
-        after: Option<String>,
-    },
-    /// Records that were made from this entry, in the order of their names.
-    Source(MemoryRef, EntryId),
-    /// Records that were made from any of these entries, in the order of their names.
-    Sources(Vec<(MemoryRef, EntryId)>),
-}
-
 /// The search terms of a query: words, a vector, or both. An entry that matches either is a
 /// candidate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

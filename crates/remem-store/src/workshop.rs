@@ -1,21 +1,66 @@
-//! The data of workshop memories as a store returns it: slots, rules, actions and retention.
+//! The trait `WorkshopReads`: rules, actions and retention of workshop memories.
 
-use crate::store::RowCursor;
-use remem_core::ledger::EntryState;
+use crate::entry::RowCursor;
+use crate::error::StoreError;
+use async_trait::async_trait;
 use remem_core::{
-    ActionText, Entry, EntryId, MemoryRef, PrincipalId, RuleId, Tier, Timestamp, Typology,
+    ActionText, Actor, EntryId, MemoryRef, PrincipalId, RuleId, Scope, TenantId, Tier, Timestamp,
+    Typology, WorldId,
 };
 
-/// An entry that answers a slot, or did.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SlotAnswer {
-    pub entry: Entry,
-    /// The present state of the entry.
-    pub state: EntryState,
-    /// The instant at which it was removed, if it was.
-    pub ended_at: Option<Timestamp>,
-    /// The entry that replaced it.
-    pub replaced_by: Option<EntryId>,
+/// Reads rules, the actions that rest on entries, and how many entries are kept and why.
+#[async_trait]
+pub trait WorkshopReads: Send + Sync {
+    /// Lists rules in the order of world and name, at most `limit`.
+    async fn rules_in(
+        &self,
+        tenant: &TenantId,
+        range: &RuleRange,
+        limit: u32,
+    ) -> Result<Vec<(WorldId, WorldRule)>, StoreError>;
+
+    /// Returns a rule that the text restates, if there is one: `commit` would refuse an entry with
+    /// this text.
+    async fn restated_rule(
+        &self,
+        tenant: &TenantId,
+        world: &WorldId,
+        text: &str,
+    ) -> Result<Option<RuleId>, StoreError>;
+
+    /// Returns the actions that rest on an entry, oldest first; the entry may be removed.
+    async fn actions_of_entry(
+        &self,
+        scope: &Scope,
+        id: &EntryId,
+    ) -> Result<Vec<ActionLink>, StoreError>;
+
+    /// Returns the entries of all users that actions rest on, removed ones included, in the store's
+    /// own order after `after`.
+    async fn entries_with_actions(
+        &self,
+        tenant: &TenantId,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<EntryActions>, StoreError>;
+
+    /// Counts the entries of the tenant, or of one memory, by retention state, as far as the actor
+    /// may see them.
+    async fn retention_counts(
+        &self,
+        tenant: &TenantId,
+        actor: &Actor,
+        memory_ref: Option<&MemoryRef>,
+    ) -> Result<Vec<RetentionCount>, StoreError>;
+}
+
+/// A part of the rules of a tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleRange {
+    /// The rules of one world after this one.
+    OfWorld(WorldId, Option<RuleId>),
+    /// The rules of all worlds after this one.
+    All(Option<(WorldId, RuleId)>),
 }
 
 /// A rule of a world.
@@ -117,15 +162,4 @@ pub struct RetentionCount {
     pub state: RetentionState,
     /// The number of entries that match.
     pub entries: u64,
-}
-
-/// A statement that ceased to be true and still has its text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EndedStatement {
-    /// The instant at which it ceased to be true, and …
-    pub ended_at: Timestamp,
-    /// … its position among those of the same instant; together they are the cursor of a page.
-    pub row: RowCursor,
-    pub memory_ref: MemoryRef,
-    pub id: EntryId,
 }

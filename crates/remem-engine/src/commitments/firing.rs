@@ -69,6 +69,16 @@ fn open_runs_topic(memory_ref: &str) -> String {
     )
 }
 
+/// What a firing's record is found by: when it may be deleted, and by its memory while the run that
+/// it started may not have ended.
+fn note_ties(policy: &Policy, now: Timestamp, started_for: Option<&MemoryRef>) -> RecordLinks {
+    RecordLinks {
+        due: Some(now.plus_ms(policy.commitment_retention_ms)),
+        topic: started_for.map(|memory_ref| open_runs_topic(memory_ref.as_str())),
+        source: None,
+    }
+}
+
 impl Engine {
     /// Fires a commitment: commits its new state, the firing record, the event and the run.
     pub(crate) async fn fire(
@@ -137,20 +147,15 @@ impl Engine {
             condition: next.condition_kind().to_owned(),
             enqueued_run_id: run_id.clone(),
         });
-        let key = format!("{}/{instant}", info.id);
         let note = StoredFiring {
-            key: HostText::new(&key),
-            ties: RecordLinks {
-                due: Some(now.plus_ms(policy.commitment_retention_ms)),
-                topic: run_id.as_ref().map(|_| open_runs_topic(&next.memory_ref)),
-                source: None,
-            },
+            key: HostText::new(format!("{}/{instant}", info.id)),
+            ties: note_ties(&policy, now, run_id.is_some().then_some(&memory_ref)),
             commitment_id: Some(HostText::new(&info.id)),
-            automation_id: None,
             memory_ref: Some(memory_ref),
             scheduled_at,
             fired_at: now,
             run_id: run_id.map(HostText::new),
+            ..StoredFiring::default()
         };
         let rules = self.redaction_rules(tenant).await?;
         let admission = rules.admission(&policy, now);
@@ -186,7 +191,7 @@ impl Engine {
             Ok(committed) => {
                 Ok(self.after_firing(tenant, policy, run, &next, scheduled_at, &committed))
             }
-            Err(StoreError::Conflict) => self.conflict_outcome(tenant, info, &key).await,
+            Err(StoreError::Conflict) => self.conflict_outcome(tenant, info, &note).await,
             Err(other) => Err(other.into()),
         }
     }
@@ -197,7 +202,7 @@ impl Engine {
         &self,
         tenant: &TenantId,
         info: &CommitmentInfo,
-        note: &str,
+        note: &StoredFiring,
     ) -> Result<FireOutcome, EngineError> {
         let is_as_read = self
             .load_commitment(tenant, &info.id)
@@ -207,7 +212,7 @@ impl Engine {
             && self
                 .parts
                 .store
-                .record(tenant, RecordKind::Firing, note)
+                .record(tenant, RecordKind::Firing, note.key.as_str())
                 .await?
                 .is_some();
         Ok(

@@ -156,7 +156,7 @@ pub(crate) struct StoredReport {
         deserialize_with = "or_default",
         skip_serializing_if = "Option::is_none"
     )]
-    signature: Option<StoredSignature>,
+    signature: Option<ReportSignature>,
 }
 
 /// The counts of a stored report, named or not.
@@ -209,7 +209,7 @@ struct StoredBackups {
 /// The signature in a stored report.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct StoredSignature {
+struct ReportSignature {
     #[serde(deserialize_with = "or_default")]
     algorithm: String,
     #[serde(deserialize_with = "or_default")]
@@ -234,7 +234,7 @@ impl ErasureReport {
     }
 
     /// The report as it is stored, with its signature if it has one.
-    fn to_stored(&self, signature: Option<StoredSignature>) -> StoredReport {
+    fn to_stored(&self, signature: Option<ReportSignature>) -> StoredReport {
         let erased = |one: &ErasedEntry| StoredErased {
             memory_ref: one.memory_ref.clone(),
             id: one.id.clone(),
@@ -397,7 +397,7 @@ impl SignedReport {
     /// The signed report as JSON, as it is stored and sent.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
-        let signature = (!self.signature.is_empty()).then(|| StoredSignature {
+        let signature = (!self.signature.is_empty()).then(|| ReportSignature {
             algorithm: ALGORITHM.to_owned(),
             public_key: self.public_key.clone(),
             value: self.signature.clone(),

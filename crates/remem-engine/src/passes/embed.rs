@@ -138,7 +138,7 @@ pub async fn run(
         begun: engine.now(),
         status,
         position,
-        is_worth_saving: false,
+        needs_commit: false,
         report: PassReport::default(),
     };
     walk.run().await
@@ -170,7 +170,7 @@ struct EmbedWalk<'a> {
     status: Option<Record>,
     position: EmbedPosition,
     /// Whether the position has come so far that a commit is worth it.
-    is_worth_saving: bool,
+    needs_commit: bool,
     report: PassReport,
 }
 
@@ -190,7 +190,7 @@ impl EmbedWalk<'_> {
             Ok(decided) => (decided, Ok(self.report)),
             Err(error) => (None, Err(error)),
         };
-        if decided.is_some() || self.is_worth_saving {
+        if decided.is_some() || self.needs_commit {
             self.save(decided).await?;
         }
         if result.is_ok() && self.report.more {
@@ -243,8 +243,7 @@ impl EmbedWalk<'_> {
             self.embed_all(missing).await?;
         }
         self.position.seq = reached;
-        self.is_worth_saving |=
-            !names.is_empty() || reached.0 - first.0 >= u64::from(EVENTS_FOR_RUN);
+        self.needs_commit |= !names.is_empty() || reached.0 - first.0 >= u64::from(EVENTS_FOR_RUN);
         Ok(is_last)
     }
 
@@ -260,7 +259,7 @@ impl EmbedWalk<'_> {
             let entries = page.into_iter().map(|(_, entry)| entry).collect();
             self.embed_all(entries).await?;
             self.position.look = Look::At(Some(last));
-            self.is_worth_saving = true;
+            self.needs_commit = true;
         }
         Ok(is_last)
     }
@@ -324,7 +323,7 @@ impl EmbedWalk<'_> {
             }
         }
         self.position.look = Look::Ended(self.engine.now());
-        self.is_worth_saving = true;
+        self.needs_commit = true;
         Ok(None)
     }
 

@@ -53,6 +53,13 @@ struct InstallRecord {
     ties: RecordLinks,
 }
 
+impl InstallRecord {
+    /// The kind and name of the record.
+    fn item(&self) -> (HostText, HostText) {
+        (HostText::from(self.kind.as_str()), HostText::new(&self.key))
+    }
+}
+
 /// Everything that an installation writes.
 pub(super) struct Installation {
     /// The kind and name: `<kind>/<name>`.
@@ -188,12 +195,6 @@ impl Engine {
         let precondition = self
             .check_names(tenant, proposal, &reference, &effects)
             .await?;
-        let items = effects.iter().map(|effect| {
-            (
-                HostText::from(effect.kind.as_str()),
-                HostText::new(&effect.key),
-            )
-        });
         let stored_artifact = sabotage!(
             "a-proposal-is-written-anew-when-it-is-applied",
             CleanText::of_artifact(artifact),
@@ -211,7 +212,7 @@ impl Engine {
             sha256: Some(HostText::new(artifact.sha256())),
             proposal_id: Some(HostText::new(&proposal.id)),
             revision: Some(proposal.revision),
-            items: items.collect(),
+            items: effects.iter().map(InstallRecord::item).collect(),
             by: Some(HostText::from(caller.principal())),
             at: Some(now),
             erased: None,

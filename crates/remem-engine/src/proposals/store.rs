@@ -3,7 +3,7 @@
 //! proposal, not even by mistake.
 
 use remem_core::{Record, RecordKind, TenantId, Timestamp};
-use remem_store::{Review, StoreError};
+use remem_store::{Review, ReviewCalls, StoreError};
 use std::sync::Arc;
 
 /// Access to proposals, their revisions and approval gates. The default has none.

@@ -40,7 +40,7 @@ pub(crate) struct StoredFiring {
     /// When it was due to fire.
     #[serde(default, deserialize_with = "or_default")]
     pub scheduled_at: Timestamp,
-    /// When it fired.
+    /// When it fired in fact.
     #[serde(default, deserialize_with = "or_default")]
     pub fired_at: Timestamp,
     /// The run that it started, if any.

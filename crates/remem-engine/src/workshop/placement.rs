@@ -12,7 +12,7 @@ use remem_core::{
     ClosingReason, Draft, Entry, EntryId, Evidence, Scope, SessionId, Tier, Timestamp, Trust,
     Typology,
 };
-use remem_store::{EntryState, SlotAnswer};
+use remem_store::{EntryState, WholeEntry};
 use std::collections::HashMap;
 
 /// Entries of one slot that are considered, at most.
@@ -177,7 +177,7 @@ impl<'a> SlotPlanner<'a> {
 }
 
 /// An entry of a slot; `None` if its text is gone.
-fn slot_entry(answer: SlotAnswer) -> Option<SlotEntry> {
+fn slot_entry(answer: WholeEntry) -> Option<SlotEntry> {
     let live = match answer.state {
         EntryState::Live => true,
         EntryState::Invalidated | EntryState::Retired(_) => false,

@@ -147,7 +147,7 @@ async fn an_activation_reads_what_was_written_and_not_what_there_is() {
 }
 
 #[tokio::test]
-async fn a_restart_and_another_node_go_on_where_the_log_was_left() {
+async fn a_restart_and_another_node_continue_from_the_stored_position() {
     let env = TestEnv::sqlite();
     let model = LengthEmbedder::new("m");
     let first = host(&env, &model).await;
@@ -359,7 +359,8 @@ impl FailSome for TestEnv {
     /// Lets one of the next calls fail, some of the time.
     fn fail_some(&self, seed: u64) {
         if seed.is_multiple_of(2) {
-            self.faults.fail_at(seed / 4 % 16, seed / 2 % 2 == 0);
+            self.faults
+                .fail_at(seed / 4 % 16, (seed / 2).is_multiple_of(2));
         }
     }
 }

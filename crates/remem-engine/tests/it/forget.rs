@@ -100,7 +100,7 @@ async fn write_subject_entries(host: &TestHost) -> SubjectEntries {
 
 /// Repeats a forget until the storage does not fail.
 async fn insist_on_forgetting(host: &TestHost, words: &str) {
-    for _ in 0..300 {
+    for _ in 0..1_000 {
         match host.engine.forget(&host.caller, words, false).await {
             Ok(_) => return,
             Err(EngineError::Store(StoreError::Unavailable(_) | StoreError::Busy)) => {

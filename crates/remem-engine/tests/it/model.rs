@@ -12,7 +12,7 @@ use remem_engine::model::{ModelCall, ModelPort, RewriteRequest, Undo};
 use remem_engine::ports::{CountedIds, FixedClock, ModelError, ScriptedModel};
 use remem_engine::vault::SecretScope;
 use remem_engine::{Caller, Engine, EngineParts, HostKey, VaultKey};
-use remem_store::Store;
+use remem_store::Ledger;
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use serde_json::{Value, json};
 use std::sync::Arc;

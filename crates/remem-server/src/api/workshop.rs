@@ -361,7 +361,7 @@ fn slot_name(slot: &str, query: SlotQuery) -> Result<String, Failure> {
     Ok(format!("{session}|{slot}"))
 }
 
-fn slot_answer(answer: remem_store::SlotAnswer) -> SlotAnswer {
+fn slot_answer(answer: remem_store::WholeEntry) -> SlotAnswer {
     SlotAnswer {
         entry: MemoryEntry::from(&answer.entry),
         facets: EntryFacets::from(&answer.entry),

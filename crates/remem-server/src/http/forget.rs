@@ -7,12 +7,12 @@ use super::{HandlerResult, json_response, no_store};
 use crate::api::{ForgetApi, LocalApi, engine_failure};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
-use remem_wire::ErrorBody;
 use remem_wire::forget::{
     ArchiveList, EntryLineage, ErasureList, ErasuresQuery, ForgetAnswer, ForgetAnswered,
     ForgetRequest, Undone,
 };
 use remem_wire::pass::JobDoc;
+use remem_wire::{ErrorBody, Problem, number};
 
 /// Forgets a subject: the entries about it, everything made from them, and the archives of both are
 /// erased for good. What is not done within five seconds goes on as a job, which the answer names; a
@@ -49,14 +49,17 @@ pub(super) async fn get_erasure(api: LocalApi, PathParam(id): PathParam) -> Hand
 
 /// Returns one page of an erasure report that names what was erased on pages, counted from 1.
 #[utoipa::path(get, path = "/v1/host/remembrancer/erasures/{id}/pages/{number}", tag = "forget",
-    params(("id" = String, Path), ("number" = usize, Path)),
+    params(("id" = String, Path), ("number" = u64, Path)),
     responses((status = 200, body = Object), (status = 404, body = ErrorBody)))]
 pub(super) async fn get_erasure_page(
     api: LocalApi,
     PathParamPair(id, number): PathParamPair,
 ) -> HandlerResult {
-    // What is no number names no page.
-    let number = number.parse().unwrap_or(0);
+    let number = number::parse(&number).ok_or_else(|| Problem::MalformedPath {
+        hint: format!("number must be a whole number up to {}", number::MAX),
+    })?;
+    // A number that no list can have names no page.
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
     json_response(StatusCode::OK, &api.erasure_page(&id, number).await?)
 }
 

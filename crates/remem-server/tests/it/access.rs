@@ -883,5 +883,5 @@ async fn every_openapi_operation_is_documented_in_api_md() {
             "docs/api.md lacks `{operation}`"
         );
     }
-    assert_eq!(operations.len(), 120, "{operations:#?}");
+    assert_eq!(operations.len(), 121, "{operations:#?}");
 }

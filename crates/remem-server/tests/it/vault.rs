@@ -8,6 +8,7 @@ use remem_core::{
 };
 use remem_engine::VaultKey;
 use remem_engine::registry::{self, PassMode, PassReport};
+use remem_store::ReviewCalls;
 use remem_testkit::server::MEMORY;
 use remem_testkit::{NOON, TestResponse, TestServer};
 use serde_json::{Value, json};

@@ -3,22 +3,18 @@
 //! behind them. Data that is derived from the rows (search index, tags, counters, the times when
 //! passes are due) is computed again at the target.
 //!
-//! The documented exception to "`Store::commit` is the only write to memory": it admits nothing, it
-//! copies what was admitted. Events go first, the clock after everything else, and tenant and keys
-//! last, once source and target agree: a half-copied tenant shows in its clock, cannot be written
-//! to (its next event exists already) and has no key. A copy that is resumed after a crash asks the
-//! target for the rows that it has; there is no other state.
+//! The documented exception to "`Ledger::commit` is the only write to memory": it admits nothing,
+//! it copies what was admitted. Events go first, the clock after everything else, and tenant and
+//! keys last, once source and target agree: a half-copied tenant shows in its clock, cannot be
+//! written to (its next event exists already) and has no key. A copy that is resumed after a crash
+//! asks the target for the rows that it has; there is no other state.
 
+mod digest;
 mod error;
 mod postgres;
-mod postgres_lineage;
-mod postgres_workshop;
-pub(crate) mod rows;
 mod side;
 mod sqlite;
-mod sqlite_entry;
-mod sqlite_lineage;
-mod sqlite_workshop;
+pub(crate) mod table;
 mod tenant;
 
 pub use error::{CopyEnd, CopyError};
@@ -29,6 +25,7 @@ use remem_store::TenantRecord;
 use side::{CopySide, HostSecret};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use table::TABLES;
 
 /// The location of a host's data.
 pub enum CopyLocation {
@@ -190,7 +187,7 @@ async fn depends_on_secret(side: &dyn CopySide) -> Result<bool, CopyError> {
         if !side
             .snapshot(&tenant.id)
             .await?
-            .idempotency_rows(&(String::new(), Vec::new()))
+            .page(&TABLES.results, None)
             .await?
             .is_empty()
         {

@@ -1,26 +1,23 @@
 //! PostgreSQL as source and target of a copy, through the gate like everything else: reads in one
 //! transaction at one instant, writes page by page as the application, with the tenant's identity.
 //!
-//! Entries themselves are written by `crate::postgres::copy`, next to the statements of a commit
-//! that it uses as well.
+//! Pages are written by `crate::postgres::copy`, next to the statements of a commit that it uses as
+//! well.
 
+use super::digest::{ClockRow, CopiedEntry, PAGE_BYTES};
 use super::error::{CopyEnd, CopyError};
-use super::rows::{
-    self, ActionRow, ClockRow, CopiedEntry, EventRow, IdempotencyRow, LinkRow, PAGE_BYTES,
-    PAGE_ROWS, RecordRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow,
-};
 use super::side::{CopySide, HostSecret, TenantReader};
-use super::{postgres_lineage as lineage, postgres_workshop as workshop};
-use crate::postgres::copy::put_entries;
+use super::table::{CopiedRow, CopiedTable, PAGE_ROWS, TABLES};
+use crate::postgres::copy::{as_param, insert_as_host, put_entries, put_page};
 use crate::postgres::gate::{Identity, Role, Transaction, TripError, sql_call};
 use crate::postgres::load::PostgresRow;
 use crate::postgres::rows::get;
 use crate::postgres::{PostgresDirectory, PostgresOptions, PostgresStore};
-use crate::rows::entry;
-use crate::stored::content_hash;
+use crate::rows::statement::Dialect;
+use crate::rows::{Value, entry};
 use async_trait::async_trait;
 use remem_core::TenantId;
-use remem_store::{Directory, Store, StoreError};
+use remem_store::{Directory, StoreError, Upkeep};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -59,7 +56,7 @@ pub(super) struct PostgresReader {
 
 impl PostgresReader {
     /// Runs a query whose parameter `$1` is the tenant.
-    pub async fn rows(
+    async fn rows(
         &self,
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
@@ -76,7 +73,7 @@ impl PostgresReader {
     }
 }
 
-pub(super) const LIMIT: i64 = PAGE_ROWS as i64;
+const LIMIT: i64 = PAGE_ROWS as i64;
 
 #[async_trait]
 impl TenantReader for PostgresReader {
@@ -134,33 +131,31 @@ impl TenantReader for PostgresReader {
             .map_or(Ok(0), |row| Ok(get::<i64>(row, 0)?.cast_unsigned()))
     }
 
-    async fn events(&self, after: i64) -> Result<Vec<EventRow>, StoreError> {
-        let sql = format!(
-            "SELECT {} FROM remem.event WHERE tenant_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
-            rows::EVENT
-        );
-        self.rows(&sql, &[&after, &LIMIT])
-            .await?
-            .iter()
-            .map(read_event)
-            .collect()
-    }
-
-    async fn scopes(&self, after: i64) -> Result<Vec<ScopeRow>, StoreError> {
-        let sql = format!(
-            "SELECT {} FROM remem.scope WHERE tenant_id = $1 AND scope_id > $2 ORDER BY scope_id LIMIT $3",
-            rows::SCOPE
-        );
-        let rows = self.rows(&sql, &[&after, &LIMIT]).await?;
-        rows.iter()
-            .map(|row| {
-                Ok(ScopeRow {
-                    scope_id: get(row, 0)?,
-                    memory_ref: get(row, 1)?,
-                    owner: get(row, 2)?,
-                })
-            })
-            .collect()
+    async fn page(
+        &self,
+        table: &'static CopiedTable,
+        after: Option<Vec<Value<'static>>>,
+    ) -> Result<Vec<CopiedRow>, StoreError> {
+        let sql = table.page_sql(Dialect::Postgres, after.is_none());
+        let name = Value::text(self.tenant.as_str());
+        let bounds = after.unwrap_or_default();
+        let values = [&name].into_iter().chain(&bounds);
+        let bound: Vec<_> = values.map(as_param).collect();
+        let params: Vec<&(dyn ToSql + Sync)> = bound.iter().map(|value| &**value as _).collect();
+        let page = sql_call(&sql, &params);
+        let is_review = table.name == TABLES.reviews.name;
+        let calls = if is_review {
+            vec![sql_call(AS_REVIEWER, &[]), page, sql_call(AS_BEFORE, &[])]
+        } else {
+            vec![page]
+        };
+        let results = self.transaction.run(calls).await;
+        let results = results.map_err(TripError::into_store)?;
+        let rows = results
+            .get(usize::from(is_review))
+            .map_or(&[][..], Vec::as_slice);
+        let read = |row| table.read(Dialect::Postgres, &mut PostgresRow::new(row));
+        rows.iter().map(read).collect()
     }
 
     /// The sizes of texts are known without reading them, so a page ends before it gets too large.
@@ -176,76 +171,6 @@ impl TenantReader for PostgresReader {
             .iter()
             .map(|row| entry::read_row(&mut PostgresRow::new(row)))
             .collect()
-    }
-
-    async fn idempotency_rows(
-        &self,
-        after: &(String, Vec<u8>),
-    ) -> Result<Vec<IdempotencyRow>, StoreError> {
-        let sql = format!(
-            "SELECT {} FROM remem.idempotency WHERE tenant_id = $1 AND (operation, key) > ($2, $3) ORDER BY operation, key LIMIT $4",
-            rows::IDEMPOTENCY
-        );
-        self.rows(&sql, &[&after.0, &after.1, &LIMIT])
-            .await?
-            .iter()
-            .map(read_idempotency_row)
-            .collect()
-    }
-
-    async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError> {
-        let page = format!(
-            "WHERE r.tenant_id = $1 AND (r.kind, r.key) > ($2, $3) AND {} ORDER BY r.kind, r.key LIMIT $4",
-            rows::IS_COPIED
-        );
-        let source = "LEFT JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = r.source_scope AND e.row_id = r.source_row";
-        let sql = format!(
-            "SELECT {} FROM remem.record r {source} {page}",
-            rows::RECORD
-        );
-        let records = self.rows(&sql, &[&after.0, &after.1, &LIMIT]).await?;
-        // The tenant is bound by the page.
-        let sql = format!("SELECT {} FROM remem.review r {page}", rows::REVIEW);
-        let name = self.tenant.as_str();
-        let statements = vec![
-            sql_call(AS_REVIEWER, &[]),
-            sql_call(&sql, &[&name, &after.0, &after.1, &LIMIT]),
-            sql_call(AS_BEFORE, &[]),
-        ];
-        let results = self
-            .transaction
-            .run(statements)
-            .await
-            .map_err(TripError::into_store)?;
-        let read = |rows: &[Row]| rows.iter().map(read_record).collect::<Result<Vec<_>, _>>();
-        Ok(rows::merge_pages(read(&records)?, read(&results[1])?))
-    }
-
-    async fn replaced(&self, after: (i64, i64)) -> Result<Vec<ReplacedRow>, StoreError> {
-        lineage::replaced(self, after).await
-    }
-
-    async fn links(&self, after: [i64; 4]) -> Result<Vec<LinkRow>, StoreError> {
-        lineage::links(self, after).await
-    }
-
-    async fn subjects(&self, after: &(Vec<u8>, i64, i64)) -> Result<Vec<SubjectRow>, StoreError> {
-        lineage::subjects(self, after).await
-    }
-
-    async fn slots(&self, after: (i64, i64)) -> Result<Vec<SlotRow>, StoreError> {
-        workshop::slots(self, after).await
-    }
-
-    async fn actions(
-        &self,
-        after: &(i64, i64, String, String),
-    ) -> Result<Vec<ActionRow>, StoreError> {
-        workshop::actions(self, after).await
-    }
-
-    async fn rules(&self, after: &(String, String)) -> Result<Vec<RuleRow>, StoreError> {
-        workshop::rules(self, after).await
     }
 
     async fn release(self: Box<Self>) -> Result<(), StoreError> {
@@ -266,79 +191,9 @@ fn read_clock(row: &Row) -> Result<ClockRow, StoreError> {
     })
 }
 
-fn read_event(row: &Row) -> Result<EventRow, StoreError> {
-    Ok(EventRow {
-        seq: get(row, 0)?,
-        revision: get(row, 1)?,
-        at: get(row, 2)?,
-        run_id: get(row, 3)?,
-        run_seq: get(row, 4)?,
-        recorded_at: get(row, 5)?,
-        kind: get(row, 6)?,
-        payload: get(row, 7)?,
-        hash: get(row, 8)?,
-    })
-}
-
-fn read_idempotency_row(row: &Row) -> Result<IdempotencyRow, StoreError> {
-    Ok(IdempotencyRow {
-        operation: get(row, 0)?,
-        key: get(row, 1)?,
-        body: get(row, 2)?,
-        at: get(row, 3)?,
-        revision: get(row, 4)?,
-        outcomes: get(row, 5)?,
-    })
-}
-
-fn read_record(row: &Row) -> Result<RecordRow, StoreError> {
-    let due = get(row, 5)?;
-    let topic = get(row, 6)?;
-    let source_scope = get(row, 7)?;
-    let source_id = get(row, 8)?;
-    let kind = get(row, 0)?;
-    let key = get(row, 1)?;
-    let version = get(row, 2)?;
-    let at = get(row, 3)?;
-    let body = get(row, 4)?;
-    Ok(RecordRow {
-        kind,
-        key,
-        version,
-        at,
-        body,
-        due,
-        topic,
-        source_scope,
-        source_id,
-    })
-}
-
 /// Records under review may be read by the reviewer's role alone.
 const AS_REVIEWER: &str = "SELECT set_config('role', current_database() || '_reviewer', true)";
 const AS_BEFORE: &str = "SELECT set_config('role', 'none', true)";
-const PUT_RECORDS: &str = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row)
-     SELECT c.tenant_id, w.kind, w.key, w.version, w.at, w.body, w.due, w.topic, w.scope_id, e.row_id
-     FROM remem.tenant_clock c CROSS JOIN unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::text[], $9::bigint[], $10::bytea[])
-       AS w (kind, key, version, at, body, due, topic, scope_id, id_hash)
-     LEFT JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash
-     WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING";
-const PUT_REVIEWS: &str = "INSERT INTO remem.review (tenant_id, kind, key, version, at, body, due)
-     SELECT c.tenant_id, u.* FROM remem.tenant_clock c
-     CROSS JOIN unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[]) u WHERE c.tenant_id = $1
-     ON CONFLICT (tenant_id, kind, key) DO NOTHING";
-const DROP_RECORDS: &str = "DELETE FROM remem.record WHERE tenant_id = $1";
-const DROP_REVIEWS: &str = "DELETE FROM remem.review WHERE tenant_id = $1";
-const PUT_EVENTS: &str = "INSERT INTO remem.event (tenant_id, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash)
-     SELECT c.tenant_id, u.* FROM remem.tenant_clock c
-     CROSS JOIN unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::text[], $10::bytea[]) u
-     WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING";
-const PUT_SCOPES: &str = "INSERT INTO remem.scope (tenant_id, scope_id, memory_ref, owner)
-     SELECT c.tenant_id, u.* FROM remem.tenant_clock c CROSS JOIN unnest($2::bigint[], $3::text[], $4::text[]) u
-     WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING";
-const PUT_REPEATS: &str = "INSERT INTO remem.idempotency (tenant_id, operation, key, body, at, revision, outcomes)
-     SELECT c.tenant_id, u.* FROM remem.tenant_clock c
-     CROSS JOIN unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[]) u WHERE c.tenant_id = $1 ON CONFLICT DO NOTHING";
 const DROP_REPEATS: &str = "DELETE FROM remem.idempotency WHERE tenant_id = $1 AND at < $2";
 /// The next memory gets the number after the last one that was copied.
 const PUT_CLOCK: &str = "UPDATE remem.tenant_clock SET revision = $2, seq = $3, at = $4, chain = $5,
@@ -364,14 +219,9 @@ const PUT_DUE: &str = "INSERT INTO remem.upkeep (tenant_id, next_expiry, next_du
 /// The start time of the server and the number of the database: the same under any address.
 const IDENTITY: &str = "SELECT format('%s %s', pg_postmaster_start_time(), oid) FROM pg_database WHERE datname = current_database()";
 
-/// One column of a page.
-pub(super) fn column<'a, R, T>(page: &'a [R], field: impl Fn(&'a R) -> T) -> Vec<T> {
-    page.iter().map(field).collect()
-}
-
 #[async_trait]
 impl CopySide for DatabaseSide {
-    fn store(&self) -> &dyn Store {
+    fn store(&self) -> &dyn Upkeep {
         &self.store
     }
 
@@ -426,42 +276,28 @@ impl CopySide for DatabaseSide {
         }))
     }
 
-    async fn put_events(&self, tenant: &TenantId, page: Vec<EventRow>) -> Result<(), StoreError> {
-        let name = tenant.as_str();
-        let seq = column(&page, |r| r.seq);
-        let revision = column(&page, |r| r.revision);
-        let at = column(&page, |r| r.at);
-        let run = column(&page, |r| r.run_id.as_deref());
-        let kind = column(&page, |r| r.kind.as_str());
-        let payload = column(&page, |r| r.payload.as_str());
-        let hash = column(&page, |r| r.hash.as_slice());
-        let run_seq = column(&page, |r| r.run_seq);
-        let recorded_at = column(&page, |r| r.recorded_at);
-        let put = sql_call(
-            PUT_EVENTS,
-            &[
-                &name,
-                &seq,
-                &revision,
-                &at,
-                &run,
-                &run_seq,
-                &recorded_at,
-                &kind,
-                &payload,
-                &hash,
-            ],
-        );
-        lineage::insert_as_host(self.store.gate(), tenant, vec![put]).await
+    async fn put_page(
+        &self,
+        tenant: &TenantId,
+        table: &'static CopiedTable,
+        page: Vec<CopiedRow>,
+    ) -> Result<(), StoreError> {
+        put_page(self.store.gate(), tenant, table, page).await
     }
 
-    async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), StoreError> {
+    async fn clear(
+        &self,
+        tenant: &TenantId,
+        table: &'static CopiedTable,
+    ) -> Result<(), StoreError> {
         let name = tenant.as_str();
-        let id = column(&page, |r| r.scope_id);
-        let memory_ref = column(&page, |r| r.memory_ref.as_str());
-        let owner = column(&page, |r| r.owner.as_deref());
-        let put = sql_call(PUT_SCOPES, &[&name, &id, &memory_ref, &owner]);
-        lineage::insert_as_host(self.store.gate(), tenant, vec![put]).await
+        let sql = table.clear_sql(Dialect::Postgres);
+        let calls = vec![sql_call(&sql, &[&name])];
+        self.store
+            .gate()
+            .write(Role::App, Identity::as_host(tenant), calls)
+            .await
+            .map(|_| ())
     }
 
     async fn put_entries(
@@ -470,25 +306,6 @@ impl CopySide for DatabaseSide {
         page: Vec<CopiedEntry>,
     ) -> Result<(), StoreError> {
         put_entries(self.store.gate(), tenant, page).await
-    }
-
-    async fn put_idempotency_rows(
-        &self,
-        tenant: &TenantId,
-        page: Vec<IdempotencyRow>,
-    ) -> Result<(), StoreError> {
-        let name = tenant.as_str();
-        let operation = column(&page, |r| r.operation.as_str());
-        let key = column(&page, |r| r.key.as_slice());
-        let body = column(&page, |r| r.body.as_slice());
-        let at = column(&page, |r| r.at);
-        let revision = column(&page, |r| r.revision);
-        let outcomes = column(&page, |r| r.outcomes.as_str());
-        let put = sql_call(
-            PUT_REPEATS,
-            &[&name, &operation, &key, &body, &at, &revision, &outcomes],
-        );
-        lineage::insert_as_host(self.store.gate(), tenant, vec![put]).await
     }
 
     /// Runs as the worker: the application has no right to delete the records that make a
@@ -510,91 +327,6 @@ impl CopySide for DatabaseSide {
             .map(|_| ())
     }
 
-    async fn delete_records(&self, tenant: &TenantId) -> Result<(), StoreError> {
-        let name = tenant.as_str();
-        let calls = vec![
-            sql_call(DROP_RECORDS, &[&name]),
-            sql_call(DROP_REVIEWS, &[&name]),
-        ];
-        lineage::write_as_host(self.store.gate(), tenant, calls).await
-    }
-
-    async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError> {
-        let (reviews, records): (Vec<RecordRow>, Vec<RecordRow>) =
-            page.into_iter().partition(RecordRow::is_inert);
-        let name = tenant.as_str();
-        let kind = column(&records, |r| r.kind.as_str());
-        let key = column(&records, |r| r.key.as_str());
-        let version = column(&records, |r| r.version);
-        let at = column(&records, |r| r.at);
-        let body = column(&records, |r| r.body.as_str());
-        let due = column(&records, |r| r.due);
-        let topic = column(&records, |r| r.topic.as_deref());
-        let scope = column(&records, |r| r.source_scope);
-        let id = column(&records, |r| {
-            r.source_id
-                .as_ref()
-                .map(|id| content_hash(id.as_bytes()).to_vec())
-        });
-        let put = sql_call(
-            PUT_RECORDS,
-            &[
-                &name, &kind, &key, &version, &at, &body, &due, &topic, &scope, &id,
-            ],
-        );
-        let kind = column(&reviews, |r| r.kind.as_str());
-        let key = column(&reviews, |r| r.key.as_str());
-        let version = column(&reviews, |r| r.version);
-        let at = column(&reviews, |r| r.at);
-        let body = column(&reviews, |r| r.body.as_str());
-        let due = column(&reviews, |r| r.due);
-        let inert = sql_call(
-            PUT_REVIEWS,
-            &[&name, &kind, &key, &version, &at, &body, &due],
-        );
-        lineage::insert_as_host(self.store.gate(), tenant, vec![put, inert]).await
-    }
-
-    async fn put_replaced(
-        &self,
-        tenant: &TenantId,
-        page: Vec<ReplacedRow>,
-    ) -> Result<(), StoreError> {
-        lineage::put_replaced(self.store.gate(), tenant, &page).await
-    }
-
-    async fn put_links(&self, tenant: &TenantId, page: Vec<LinkRow>) -> Result<(), StoreError> {
-        lineage::put_links(self.store.gate(), tenant, &page).await
-    }
-
-    async fn delete_subjects(&self, tenant: &TenantId) -> Result<(), StoreError> {
-        lineage::delete_subjects(self.store.gate(), tenant).await
-    }
-
-    async fn put_subjects(
-        &self,
-        tenant: &TenantId,
-        page: Vec<SubjectRow>,
-    ) -> Result<(), StoreError> {
-        lineage::put_subjects(self.store.gate(), tenant, &page).await
-    }
-
-    async fn put_slots(&self, tenant: &TenantId, page: Vec<SlotRow>) -> Result<(), StoreError> {
-        workshop::put_slots(self.store.gate(), tenant, &page).await
-    }
-
-    async fn put_actions(&self, tenant: &TenantId, page: Vec<ActionRow>) -> Result<(), StoreError> {
-        workshop::put_actions(self.store.gate(), tenant, &page).await
-    }
-
-    async fn delete_rules(&self, tenant: &TenantId) -> Result<(), StoreError> {
-        workshop::drop_rules(self.store.gate(), tenant).await
-    }
-
-    async fn put_rules(&self, tenant: &TenantId, page: Vec<RuleRow>) -> Result<(), StoreError> {
-        workshop::put_rules(self.store.gate(), tenant, &page).await
-    }
-
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {
         let name = tenant.as_str();
         let calls = vec![
@@ -605,6 +337,6 @@ impl CopySide for DatabaseSide {
                 &[&name, &clock.revision, &clock.seq, &clock.at, &clock.chain],
             ),
         ];
-        lineage::insert_as_host(self.store.gate(), tenant, calls).await
+        insert_as_host(self.store.gate(), tenant, calls).await
     }
 }

@@ -1,23 +1,21 @@
 //! The embedded store as source and target of a copy: pages of one tenant's file, and a folder with
 //! `host.db` and `host.key`. Reads see one commit; each page that is written is one transaction.
 
+use super::digest::{ClockRow, CopiedEntry, PAGE_BYTES, entry_bytes};
 use super::error::{CopyEnd, CopyError};
-use super::rows::{
-    self, ActionRow, ClockRow, CopiedEntry, EventRow, IdempotencyRow, LinkRow, PAGE_BYTES,
-    PAGE_ROWS, RecordRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow, entry_bytes,
-};
 use super::side::{CopySide, HostSecret, TenantReader};
-use super::sqlite_entry::put_entries;
-use super::{sqlite_lineage as lineage, sqlite_workshop as workshop};
+use super::table::{CopiedRow, CopiedTable, PAGE_ROWS, TABLES};
 use crate::private;
-use crate::rows::entry;
-use crate::sqlite::load::entry_rows_while;
-use crate::sqlite::{
-    Location, SqliteDirectory, SqliteStore, count_totals, run_blocking, store_error,
-};
+use crate::rows::statement::Dialect;
+use crate::rows::{Value, entry};
+use crate::sqlite::copy::put_entries;
+use crate::sqlite::load::{SqliteRow, entry_rows_while};
+use crate::sqlite::stats::count_totals;
+use crate::sqlite::{Location, SqliteDirectory, SqliteStore, run_blocking, store_error};
 use async_trait::async_trait;
 use remem_core::TenantId;
-use remem_store::{Directory, Store, StoreError};
+use remem_core::trgm::Trigrams;
+use remem_store::{Directory, StoreError, Upkeep};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -135,28 +133,17 @@ impl TenantReader for SqliteReader {
         .await
     }
 
-    async fn events(&self, after: i64) -> Result<Vec<EventRow>, StoreError> {
-        let sql = format!(
-            "SELECT {} FROM event WHERE tenant_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
-            rows::EVENT
-        );
-        self.read(move |db, tenant| {
-            db.prepare_cached(&sql)?
-                .query_map(params![tenant, after, PAGE_ROWS], read_event)?
-                .collect()
-        })
-        .await
-    }
-
-    async fn scopes(&self, after: i64) -> Result<Vec<ScopeRow>, StoreError> {
-        let sql = format!(
-            "SELECT {} FROM scope WHERE tenant_id = ?1 AND scope_id > ?2 ORDER BY scope_id LIMIT ?3",
-            rows::SCOPE
-        );
-        self.read(move |db, tenant| {
-            db.prepare_cached(&sql)?
-                .query_map(params![tenant, after, PAGE_ROWS], read_scope)?
-                .collect()
+    async fn page(
+        &self,
+        table: &'static CopiedTable,
+        after: Option<Vec<Value<'static>>>,
+    ) -> Result<Vec<CopiedRow>, StoreError> {
+        let (Some(db), tenant) = (self.db.clone(), self.tenant.clone()) else {
+            return Ok(Vec::new());
+        };
+        run_blocking(move || {
+            let db = db.lock().unwrap_or_else(PoisonError::into_inner);
+            read_page(&db, tenant.as_str(), table, after)
         })
         .await
     }
@@ -187,149 +174,34 @@ impl TenantReader for SqliteReader {
         .await
     }
 
-    async fn idempotency_rows(
-        &self,
-        after: &(String, Vec<u8>),
-    ) -> Result<Vec<IdempotencyRow>, StoreError> {
-        let sql = format!(
-            "SELECT {} FROM idempotency WHERE tenant_id = ?1 AND (operation, key) > (?2, ?3) ORDER BY operation, key LIMIT ?4",
-            rows::IDEMPOTENCY
-        );
-        let (operation, key) = after.clone();
-        self.read(move |db, tenant| {
-            db.prepare_cached(&sql)?
-                .query_map(
-                    params![tenant, operation, key, PAGE_ROWS],
-                    read_idempotency_row,
-                )?
-                .collect()
-        })
-        .await
-    }
-
-    async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError> {
-        let page = format!(
-            "WHERE r.tenant_id = ?1 AND (r.kind, r.key) > (?2, ?3) AND {} ORDER BY r.kind, r.key LIMIT ?4",
-            rows::IS_COPIED
-        );
-        let source = "LEFT JOIN entry e ON e.tenant_id = r.tenant_id AND e.row_id = r.source_row";
-        let records = format!("SELECT {} FROM record r {source} {page}", rows::RECORD);
-        let reviews = format!("SELECT {} FROM review r {page}", rows::REVIEW);
-        let (kind, key) = after.clone();
-        self.read(move |db, tenant| {
-            let read_page = |sql: &str| {
-                db.prepare_cached(sql)?
-                    .query_map(params![tenant, kind, key, PAGE_ROWS], read_record)?
-                    .collect::<rusqlite::Result<Vec<_>>>()
-            };
-            Ok(rows::merge_pages(
-                read_page(&records)?,
-                read_page(&reviews)?,
-            ))
-        })
-        .await
-    }
-
-    async fn replaced(&self, after: (i64, i64)) -> Result<Vec<ReplacedRow>, StoreError> {
-        self.read(move |db, tenant| lineage::replaced(db, tenant, after))
-            .await
-    }
-
-    async fn links(&self, after: [i64; 4]) -> Result<Vec<LinkRow>, StoreError> {
-        self.read(move |db, tenant| lineage::links(db, tenant, after))
-            .await
-    }
-
-    async fn subjects(&self, after: &(Vec<u8>, i64, i64)) -> Result<Vec<SubjectRow>, StoreError> {
-        let after = after.clone();
-        self.read(move |db, tenant| lineage::subjects(db, tenant, &after))
-            .await
-    }
-
-    async fn slots(&self, after: (i64, i64)) -> Result<Vec<SlotRow>, StoreError> {
-        self.read(move |db, tenant| workshop::slots(db, tenant, after))
-            .await
-    }
-
-    async fn actions(
-        &self,
-        after: &(i64, i64, String, String),
-    ) -> Result<Vec<ActionRow>, StoreError> {
-        let after = after.clone();
-        self.read(move |db, tenant| workshop::actions(db, tenant, &after))
-            .await
-    }
-
-    async fn rules(&self, after: &(String, String)) -> Result<Vec<RuleRow>, StoreError> {
-        let after = after.clone();
-        self.read(move |db, tenant| workshop::rules(db, tenant, &after))
-            .await
-    }
-
     async fn release(self: Box<Self>) -> Result<(), StoreError> {
         Ok(())
     }
 }
 
-fn read_event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
-    Ok(EventRow {
-        seq: row.get(0)?,
-        revision: row.get(1)?,
-        at: row.get(2)?,
-        run_id: row.get(3)?,
-        run_seq: row.get(4)?,
-        recorded_at: row.get(5)?,
-        kind: row.get(6)?,
-        payload: row.get(7)?,
-        hash: row.get(8)?,
-    })
-}
-
-fn read_scope(row: &Row<'_>) -> rusqlite::Result<ScopeRow> {
-    Ok(ScopeRow {
-        scope_id: row.get(0)?,
-        memory_ref: row.get(1)?,
-        owner: row.get(2)?,
-    })
-}
-
-fn read_idempotency_row(row: &Row<'_>) -> rusqlite::Result<IdempotencyRow> {
-    Ok(IdempotencyRow {
-        operation: row.get(0)?,
-        key: row.get(1)?,
-        body: row.get(2)?,
-        at: row.get(3)?,
-        revision: row.get(4)?,
-        outcomes: row.get(5)?,
-    })
-}
-
-fn read_record(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
-    let due = row.get(5)?;
-    let topic = row.get(6)?;
-    let source_scope = row.get(7)?;
-    let source_id = row.get(8)?;
-    let kind = row.get(0)?;
-    let key = row.get(1)?;
-    let version = row.get(2)?;
-    let at = row.get(3)?;
-    let body = row.get(4)?;
-    Ok(RecordRow {
-        kind,
-        key,
-        version,
-        at,
-        body,
-        due,
-        topic,
-        source_scope,
-        source_id,
-    })
+fn read_page(
+    db: &Connection,
+    tenant: &str,
+    table: &CopiedTable,
+    after: Option<Vec<Value<'static>>>,
+) -> Result<Vec<CopiedRow>, StoreError> {
+    let sql = table.page_sql(Dialect::Sqlite, after.is_none());
+    let mut query = db.prepare_cached(&sql).map_err(store_error)?;
+    let bounds = after.unwrap_or_default();
+    let values = [Value::text(tenant)].into_iter().chain(bounds);
+    let mut rows = query
+        .query(rusqlite::params_from_iter(values))
+        .map_err(store_error)?;
+    let mut page = Vec::new();
+    while let Some(row) = rows.next().map_err(store_error)? {
+        page.push(table.read(Dialect::Sqlite, &mut SqliteRow::new(row))?);
+    }
+    Ok(page)
 }
 
 #[async_trait]
 impl CopySide for FolderSide {
-    fn store(&self) -> &dyn Store {
+    fn store(&self) -> &dyn Upkeep {
         &self.store
     }
 
@@ -369,23 +241,30 @@ impl CopySide for FolderSide {
         Ok(Box::new(reader))
     }
 
-    async fn put_events(&self, tenant: &TenantId, page: Vec<EventRow>) -> Result<(), StoreError> {
+    async fn put_page(
+        &self,
+        tenant: &TenantId,
+        table: &'static CopiedTable,
+        page: Vec<CopiedRow>,
+    ) -> Result<(), StoreError> {
         let name = tenant.clone();
         self.store
             .transact(tenant, move |db| {
-                page.iter()
-                    .try_for_each(|row| put_event(db, name.as_str(), row))
-                    .map_err(store_error)
+                put_page(db, name.as_str(), table, &page).map_err(store_error)
             })
             .await
     }
 
-    async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), StoreError> {
+    async fn clear(
+        &self,
+        tenant: &TenantId,
+        table: &'static CopiedTable,
+    ) -> Result<(), StoreError> {
         let name = tenant.clone();
         self.store
             .transact(tenant, move |db| {
-                page.iter()
-                    .try_for_each(|row| put_scope(db, name.as_str(), row))
+                db.execute(&table.clear_sql(Dialect::Sqlite), [name.as_str()])
+                    .map(|_| ())
                     .map_err(store_error)
             })
             .await
@@ -402,21 +281,6 @@ impl CopySide for FolderSide {
             .await
     }
 
-    async fn put_idempotency_rows(
-        &self,
-        tenant: &TenantId,
-        page: Vec<IdempotencyRow>,
-    ) -> Result<(), StoreError> {
-        let name = tenant.clone();
-        self.store
-            .transact(tenant, move |db| {
-                page.iter()
-                    .try_for_each(|row| put_idempotency_row(db, name.as_str(), row))
-                    .map_err(store_error)
-            })
-            .await
-    }
-
     async fn delete_idempotency_rows(
         &self,
         tenant: &TenantId,
@@ -428,131 +292,6 @@ impl CopySide for FolderSide {
             .transact(tenant, move |db| {
                 db.execute(sql, params![name.as_str(), before])
                     .map(|_| ())
-                    .map_err(store_error)
-            })
-            .await
-    }
-
-    async fn delete_records(&self, tenant: &TenantId) -> Result<(), StoreError> {
-        let name = tenant.clone();
-        let drop = |db: &Connection, name: &TenantId| {
-            db.execute(
-                "DELETE FROM record WHERE tenant_id = ?1",
-                params![name.as_str()],
-            )?;
-            db.execute(
-                "DELETE FROM review WHERE tenant_id = ?1",
-                params![name.as_str()],
-            )
-        };
-        self.store
-            .transact(tenant, move |db| {
-                drop(db, &name).map(|_| ()).map_err(store_error)
-            })
-            .await
-    }
-
-    async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError> {
-        let name = tenant.clone();
-        self.store
-            .transact(tenant, move |db| {
-                page.iter()
-                    .try_for_each(|row| put_record(db, name.as_str(), row))
-                    .map_err(store_error)
-            })
-            .await
-    }
-
-    async fn put_replaced(
-        &self,
-        tenant: &TenantId,
-        page: Vec<ReplacedRow>,
-    ) -> Result<(), StoreError> {
-        let name = tenant.clone();
-        self.store
-            .transact(tenant, move |db| {
-                page.iter()
-                    .try_for_each(|row| lineage::put_replaced(db, name.as_str(), row))
-                    .map_err(store_error)
-            })
-            .await
-    }
-
-    async fn put_links(&self, tenant: &TenantId, page: Vec<LinkRow>) -> Result<(), StoreError> {
-        let name = tenant.clone();
-        self.store
-            .transact(tenant, move |db| {
-                page.iter()
-                    .try_for_each(|row| lineage::put_link(db, name.as_str(), row))
-                    .map_err(store_error)
-            })
-            .await
-    }
-
-    async fn delete_subjects(&self, tenant: &TenantId) -> Result<(), StoreError> {
-        let name = tenant.clone();
-        let sql = "DELETE FROM entry_subject WHERE tenant_id = ?1";
-        self.store
-            .transact(tenant, move |db| {
-                db.execute(sql, params![name.as_str()])
-                    .map(|_| ())
-                    .map_err(store_error)
-            })
-            .await
-    }
-
-    async fn put_subjects(
-        &self,
-        tenant: &TenantId,
-        page: Vec<SubjectRow>,
-    ) -> Result<(), StoreError> {
-        let name = tenant.clone();
-        self.store
-            .transact(tenant, move |db| {
-                page.iter()
-                    .try_for_each(|row| lineage::put_subject(db, name.as_str(), row))
-                    .map_err(store_error)
-            })
-            .await
-    }
-
-    async fn put_slots(&self, tenant: &TenantId, page: Vec<SlotRow>) -> Result<(), StoreError> {
-        let name = tenant.clone();
-        self.store
-            .transact(tenant, move |db| {
-                page.iter()
-                    .try_for_each(|row| workshop::put_slot(db, name.as_str(), row))
-                    .map_err(store_error)
-            })
-            .await
-    }
-
-    async fn put_actions(&self, tenant: &TenantId, page: Vec<ActionRow>) -> Result<(), StoreError> {
-        let name = tenant.clone();
-        self.store
-            .transact(tenant, move |db| {
-                page.iter()
-                    .try_for_each(|row| workshop::put_action(db, name.as_str(), row))
-                    .map_err(store_error)
-            })
-            .await
-    }
-
-    async fn delete_rules(&self, tenant: &TenantId) -> Result<(), StoreError> {
-        let name = tenant.clone();
-        self.store
-            .transact(tenant, move |db| {
-                workshop::delete_rules(db, name.as_str()).map_err(store_error)
-            })
-            .await
-    }
-
-    async fn put_rules(&self, tenant: &TenantId, page: Vec<RuleRow>) -> Result<(), StoreError> {
-        let name = tenant.clone();
-        self.store
-            .transact(tenant, move |db| {
-                page.iter()
-                    .try_for_each(|row| workshop::put_rule(db, name.as_str(), row))
                     .map_err(store_error)
             })
             .await
@@ -583,94 +322,35 @@ impl CopySide for FolderSide {
     }
 }
 
-fn put_event(db: &Connection, tenant: &str, row: &EventRow) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO event (tenant_id, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
-    let EventRow {
-        seq,
-        revision,
-        at,
-        run_id,
-        run_seq,
-        recorded_at,
-        kind,
-        payload,
-        hash,
-    } = row;
-    let values = params![
-        tenant,
-        seq,
-        revision,
-        at,
-        run_id,
-        run_seq,
-        recorded_at,
-        kind,
-        payload,
-        hash
-    ];
-    db.prepare_cached(sql)?.execute(values).map(|_| ())
-}
+/// The columns of a rule that this store computes from its text.
+const OF_RULES: [&str; 2] = ["size", "trigrams"];
 
-fn put_scope(db: &Connection, tenant: &str, row: &ScopeRow) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO scope (tenant_id, scope_id, memory_ref, owner) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
-    db.prepare_cached(sql)?
-        .execute(params![tenant, row.scope_id, row.memory_ref, row.owner])
-        .map(|_| ())
-}
-
-fn put_record(db: &Connection, tenant: &str, row: &RecordRow) -> rusqlite::Result<()> {
-    let RecordRow {
-        kind,
-        key,
-        version,
-        at,
-        body,
-        due,
-        topic,
-        source_scope,
-        source_id,
-    } = row;
-    if row.is_inert() {
-        let sql = "INSERT INTO review (tenant_id, kind, key, version, at, body, due) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
-        return db
-            .prepare_cached(sql)?
-            .execute(params![tenant, kind, key, version, at, body, due])
-            .map(|_| ());
-    }
-    let sql =
-        "INSERT INTO record (tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row) VALUES (?1, ?2, ?3, ?4, ?5,
-                 ?6, ?7, ?8, ?9, (SELECT row_id FROM entry WHERE tenant_id = ?1 AND scope_id = ?9 AND id = ?10)) ON CONFLICT DO NOTHING";
-    let values = params![
-        tenant,
-        kind,
-        key,
-        version,
-        at,
-        body,
-        due,
-        topic,
-        source_scope,
-        source_id
-    ];
-    db.prepare_cached(sql)?.execute(values).map(|_| ())
-}
-
-fn put_idempotency_row(
+fn put_page(
     db: &Connection,
     tenant: &str,
-    row: &IdempotencyRow,
+    table: &CopiedTable,
+    page: &[CopiedRow],
 ) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO idempotency (tenant_id, operation, key, body, at, revision, outcomes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-               ON CONFLICT DO NOTHING";
-    let values = params![
-        tenant,
-        row.operation,
-        row.key,
-        row.body,
-        row.at,
-        row.revision,
-        row.outcomes
-    ];
-    db.prepare_cached(sql)?.execute(values).map(|_| ())
+    let is_rule = table.name == TABLES.rules.name;
+    let more = if is_rule { &OF_RULES[..] } else { &[] };
+    let mut statement = db.prepare_cached(&table.put_row_sql(more))?;
+    let tenant = Value::text(tenant);
+    for row in page {
+        let mut values: Vec<&Value<'_>> = vec![&tenant];
+        values.extend(&row.values);
+        let computed = match table.value(row, "body") {
+            Some(Value::Text(Some(body))) if is_rule => {
+                let trigrams = Trigrams::of(body);
+                let bytes = trigrams.to_bytes().to_vec();
+                vec![
+                    Value::number(trigrams.len() as i64),
+                    Value::Bytes(Some(bytes.into())),
+                ]
+            }
+            _ => Vec::new(),
+        };
+        values.extend(&computed);
+        statement.execute(rusqlite::params_from_iter(values))?;
+    }
+    Ok(())
 }

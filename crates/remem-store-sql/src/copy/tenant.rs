@@ -9,9 +9,10 @@
 //! never continues. Without a new event there is neither a new entry nor another rule, and the
 //! rules stay where they are.
 
+use super::digest::{ClockRow, TenantDigest};
 use super::error::CopyError;
-use super::rows::{ClockRow, TenantDigest};
 use super::side::{CopySide, TenantReader};
+use super::table::{CopiedRow, CopiedTable, TABLES};
 use super::{CopyPhase, CopyProgress, OnProgress, TenantReport};
 use remem_core::sabotage;
 use remem_core::{TenantId, Trust};
@@ -72,7 +73,7 @@ pub(super) async fn copy(
     Ok(TenantReport {
         tenant: id.clone(),
         entries: digest.entries,
-        events: digest.events,
+        events: digest.events(),
         hash: digest.hex(),
         verified: true,
         source_changed: moved,
@@ -171,16 +172,27 @@ impl TenantCopy<'_, '_> {
             ),
             false
         ) {
-            self.target.delete_rules(&self.progress.tenant).await?;
+            self.clear(&TABLES.rules).await?;
         }
-        self.copy_scopes().await?;
+        self.copy_table(&TABLES.scopes).await?;
         self.copy_entries().await?;
-        self.copy_slots().await?;
-        self.copy_lineage().await?;
-        self.copy_actions().await?;
-        self.copy_idempotency_rows().await?;
-        self.copy_records().await?;
-        self.copy_rules().await?;
+        // What refers to entries comes once all of them are copied, and their windows are the same
+        // as at the source.
+        self.copy_table(&TABLES.slots).await?;
+        self.copy_table(&TABLES.replaced).await?;
+        self.copy_table(&TABLES.lineage).await?;
+        sabotage!(
+            "a-copy-leaves-subjects-that-were-forgotten",
+            self.clear(&TABLES.subjects).await?
+        );
+        self.copy_table(&TABLES.subjects).await?;
+        self.copy_table(&TABLES.actions).await?;
+        self.copy_results().await?;
+        for records in [&TABLES.records, &TABLES.reviews] {
+            self.clear(records).await?;
+            self.copy_table(records).await?;
+        }
+        self.copy_table(&TABLES.rules).await?;
         let written = self.digest.written_events;
         let found = self.digest.entries;
         if written != found {
@@ -199,35 +211,51 @@ impl TenantCopy<'_, '_> {
     }
 
     async fn copy_events(&mut self, has: i64) -> Result<(), CopyError> {
-        let mut after = 0;
+        let events = &TABLES.events;
+        let mut after = None;
         loop {
-            let mut page = self.snapshot.events(after).await?;
+            let mut page = self.snapshot.page(events, after).await?;
             let Some(last) = page.last() else {
                 return Ok(());
             };
-            after = last.seq;
-            page.iter().for_each(|row| self.digest.event(row));
+            after = Some(last.position.clone());
+            page.iter().for_each(|row| self.digest.row(events, row));
             self.progress.events.0 += page.len() as u64;
-            page.retain(|row| row.seq > has);
-            if !page.is_empty() {
-                self.target.put_events(&self.progress.tenant, page).await?;
-            }
-            self.report_progress()?;
+            page.retain(|row| events.number(row, "seq") > Some(has));
+            self.put(events, page).await?;
         }
     }
 
-    async fn copy_scopes(&mut self) -> Result<(), CopyError> {
-        let mut after = 0;
+    /// Copies all rows of a table.
+    async fn copy_table(&mut self, table: &'static CopiedTable) -> Result<(), CopyError> {
+        let mut after = None;
         loop {
-            let page = self.snapshot.scopes(after).await?;
+            let page = self.snapshot.page(table, after).await?;
             let Some(last) = page.last() else {
                 return Ok(());
             };
-            after = last.scope_id;
-            page.iter().for_each(|row| self.digest.scope(row));
-            self.target.put_scopes(&self.progress.tenant, page).await?;
-            self.report_progress()?;
+            after = Some(last.position.clone());
+            if TABLES.is_compared(table) {
+                page.iter().for_each(|row| self.digest.row(table, row));
+            }
+            self.put(table, page).await?;
         }
+    }
+
+    async fn put(
+        &mut self,
+        table: &'static CopiedTable,
+        page: Vec<CopiedRow>,
+    ) -> Result<(), CopyError> {
+        let tenant = &self.progress.tenant;
+        if !page.is_empty() {
+            self.target.put_page(tenant, table, page).await?;
+        }
+        self.report_progress()
+    }
+
+    async fn clear(&self, table: &'static CopiedTable) -> Result<(), CopyError> {
+        Ok(self.target.clear(&self.progress.tenant, table).await?)
     }
 
     /// The next page is read while one is written.
@@ -248,122 +276,24 @@ impl TenantCopy<'_, '_> {
         Ok(())
     }
 
-    /// Copies the relations, which refer to entries by id: only once all of them are copied.
-    async fn copy_lineage(&mut self) -> Result<(), CopyError> {
-        let tenant = self.progress.tenant.clone();
-        let mut page = self.snapshot.replaced((0, 0)).await?;
-        while let Some(last) = page.last() {
-            let after = (last.scope_id, last.row_id);
-            page.iter().for_each(|row| self.digest.replaced(row));
-            self.target.put_replaced(&tenant, page).await?;
-            self.report_progress()?;
-            page = self.snapshot.replaced(after).await?;
-        }
-        let mut page = self.snapshot.links([0; 4]).await?;
-        while let Some(last) = page.last() {
-            let after = [
-                last.scope_id,
-                last.row_id,
-                last.source_scope,
-                last.source_row,
-            ];
-            page.iter().for_each(|row| self.digest.link(row));
-            self.target.put_links(&tenant, page).await?;
-            self.report_progress()?;
-            page = self.snapshot.links(after).await?;
-        }
-        sabotage!(
-            "a-copy-leaves-subjects-that-were-forgotten",
-            self.target.delete_subjects(&tenant).await?
-        );
-        let mut page = self.snapshot.subjects(&(Vec::new(), 0, 0)).await?;
-        while let Some(last) = page.last() {
-            let after = (last.subject.clone(), last.scope_id, last.row_id);
-            page.iter().for_each(|row| self.digest.subject(row));
-            self.target.put_subjects(&tenant, page).await?;
-            self.report_progress()?;
-            page = self.snapshot.subjects(&after).await?;
-        }
-        Ok(())
-    }
-
-    async fn copy_slots(&mut self) -> Result<(), CopyError> {
-        let mut page = self.snapshot.slots((0, 0)).await?;
-        while let Some(last) = page.last() {
-            let after = (last.scope_id, last.row_id);
-            self.target.put_slots(&self.progress.tenant, page).await?;
-            self.report_progress()?;
-            page = self.snapshot.slots(after).await?;
-        }
-        Ok(())
-    }
-
-    async fn copy_actions(&mut self) -> Result<(), CopyError> {
-        let mut page = self
-            .snapshot
-            .actions(&(0, 0, String::new(), String::new()))
-            .await?;
-        while let Some(last) = page.last() {
-            let after = (
-                last.scope_id,
-                last.row_id,
-                last.action.clone(),
-                last.reference.clone(),
-            );
-            page.iter().for_each(|row| self.digest.action(row));
-            self.target.put_actions(&self.progress.tenant, page).await?;
-            self.report_progress()?;
-            page = self.snapshot.actions(&after).await?;
-        }
-        Ok(())
-    }
-
-    async fn copy_rules(&mut self) -> Result<(), CopyError> {
-        let mut page = self.snapshot.rules(&(String::new(), String::new())).await?;
-        while let Some(last) = page.last() {
-            let after = (last.world.clone(), last.id.clone());
-            page.iter().for_each(|row| self.digest.rule(row));
-            self.target.put_rules(&self.progress.tenant, page).await?;
-            self.report_progress()?;
-            page = self.snapshot.rules(&after).await?;
-        }
-        Ok(())
-    }
-
-    async fn copy_idempotency_rows(&mut self) -> Result<(), CopyError> {
-        let mut after = (String::new(), Vec::new());
+    async fn copy_results(&mut self) -> Result<(), CopyError> {
+        let results = &TABLES.results;
+        let mut after = None;
         let mut oldest = i64::MAX;
         loop {
-            let page = self.snapshot.idempotency_rows(&after).await?;
+            let page = self.snapshot.page(results, after).await?;
             let Some(last) = page.last() else { break };
-            after = (last.operation.clone(), last.key.clone());
-            page.iter().for_each(|row| self.digest.idempotency_row(row));
-            oldest = page.iter().map(|row| row.at).fold(oldest, i64::min);
-            self.target
-                .put_idempotency_rows(&self.progress.tenant, page)
-                .await?;
-            self.report_progress()?;
+            after = Some(last.position.clone());
+            page.iter().for_each(|row| self.digest.row(results, row));
+            let times = page.iter().filter_map(|row| results.number(row, "at"));
+            oldest = times.fold(oldest, i64::min);
+            self.put(results, page).await?;
         }
         // The records that the source has deleted are older than all that it still has.
         Ok(self
             .target
             .delete_idempotency_rows(&self.progress.tenant, oldest)
             .await?)
-    }
-
-    async fn copy_records(&mut self) -> Result<(), CopyError> {
-        self.target.delete_records(&self.progress.tenant).await?;
-        let mut after = (String::new(), String::new());
-        loop {
-            let page = self.snapshot.records(&after).await?;
-            let Some(last) = page.last() else {
-                return Ok(());
-            };
-            after = (last.kind.clone(), last.key.clone());
-            page.iter().for_each(|row| self.digest.record(row));
-            self.target.put_records(&self.progress.tenant, page).await?;
-            self.report_progress()?;
-        }
     }
 
     /// Reads the whole target again, compares it with the source, and runs the target's own check.
@@ -375,7 +305,7 @@ impl TenantCopy<'_, '_> {
         let snapshot = self.target.snapshot(&tenant).await?;
         let target_digest = self.read_digest(snapshot.as_ref()).await?;
         snapshot.release().await?;
-        if let Some(what) = difference(&self.digest, &target_digest) {
+        if let Some(what) = self.digest.difference(&target_digest) {
             return Err(CopyError::Mismatch { tenant, what });
         }
         self.target
@@ -389,138 +319,34 @@ impl TenantCopy<'_, '_> {
     /// Computes the digest of the target.
     async fn read_digest(&mut self, reader: &dyn TenantReader) -> Result<TenantDigest, CopyError> {
         let mut digest = TenantDigest::at(reader.clock().await?);
-        read_lineage(reader, &mut digest).await?;
-        read_workshop(reader, &mut digest).await?;
-        let mut after_event = 0;
-        let mut after_scope = 0;
-        let mut after_entry = (0, 0);
-        let mut after_repeat = (String::new(), Vec::new());
-        let mut after_record = (String::new(), String::new());
-        loop {
-            let events = reader.events(after_event).await?;
-            let scopes = reader.scopes(after_scope).await?;
-            let entries = reader.entries(after_entry).await?;
-            let repeats = reader.idempotency_rows(&after_repeat).await?;
-            let records = reader.records(&after_record).await?;
-            events.iter().for_each(|row| digest.event(row));
-            scopes.iter().for_each(|row| digest.scope(row));
-            entries.iter().for_each(|row| digest.entry(row));
-            repeats.iter().for_each(|row| digest.idempotency_row(row));
-            records.iter().for_each(|row| digest.record(row));
-            if events.is_empty()
-                && scopes.is_empty()
-                && entries.is_empty()
-                && repeats.is_empty()
-                && records.is_empty()
-            {
-                return Ok(digest);
+        for table in TABLES.compared() {
+            let mut after = None;
+            loop {
+                let page = reader.page(table, after).await?;
+                page.iter().for_each(|row| digest.row(table, row));
+                self.report_checked(&digest)?;
+                let Some(last) = page.into_iter().next_back() else {
+                    break;
+                };
+                after = Some(last.position);
             }
-            after_event = events.last().map_or(after_event, |row| row.seq);
-            after_scope = scopes.last().map_or(after_scope, |row| row.scope_id);
-            after_entry = entries
-                .last()
-                .map_or(after_entry, |(key, _)| (key.scope, key.row));
-            after_repeat = repeats
-                .into_iter()
-                .next_back()
-                .map_or(after_repeat, |row| (row.operation, row.key));
-            after_record = records
-                .into_iter()
-                .next_back()
-                .map_or(after_record, |row| (row.kind, row.key));
-            (self.progress.entries.0, self.progress.events.0) = (digest.entries, digest.events);
-            self.report_progress()?;
+        }
+        let mut after = (0, 0);
+        loop {
+            let page = reader.entries(after).await?;
+            page.iter().for_each(|row| digest.entry(row));
+            self.report_checked(&digest)?;
+            let Some((key, _)) = page.last() else {
+                return Ok(digest);
+            };
+            after = (key.scope, key.row);
         }
     }
-}
 
-async fn read_lineage(
-    reader: &dyn TenantReader,
-    digest: &mut TenantDigest,
-) -> Result<(), CopyError> {
-    let mut replaced = (0, 0);
-    let mut link = [0; 4];
-    let mut subject = (Vec::new(), 0, 0);
-    loop {
-        let page = (
-            reader.replaced(replaced).await?,
-            reader.links(link).await?,
-            reader.subjects(&subject).await?,
-        );
-        page.0.iter().for_each(|row| digest.replaced(row));
-        page.1.iter().for_each(|row| digest.link(row));
-        page.2.iter().for_each(|row| digest.subject(row));
-        if page.0.is_empty() && page.1.is_empty() && page.2.is_empty() {
-            return Ok(());
-        }
-        replaced = page
-            .0
-            .last()
-            .map_or(replaced, |row| (row.scope_id, row.row_id));
-        link = page.1.last().map_or(link, |row| {
-            [row.scope_id, row.row_id, row.source_scope, row.source_row]
-        });
-        subject = page
-            .2
-            .into_iter()
-            .next_back()
-            .map_or(subject, |row| (row.subject, row.scope_id, row.row_id));
+    fn report_checked(&mut self, digest: &TenantDigest) -> Result<(), CopyError> {
+        (self.progress.entries.0, self.progress.events.0) = (digest.entries, digest.events());
+        self.report_progress()
     }
-}
-
-async fn read_workshop(
-    reader: &dyn TenantReader,
-    digest: &mut TenantDigest,
-) -> Result<(), CopyError> {
-    let mut action = (0, 0, String::new(), String::new());
-    let mut rule = (String::new(), String::new());
-    loop {
-        let page = (reader.actions(&action).await?, reader.rules(&rule).await?);
-        page.0.iter().for_each(|row| digest.action(row));
-        page.1.iter().for_each(|row| digest.rule(row));
-        if page.0.is_empty() && page.1.is_empty() {
-            return Ok(());
-        }
-        action = page.0.into_iter().next_back().map_or(action, |row| {
-            (row.scope_id, row.row_id, row.action, row.reference)
-        });
-        rule = page
-            .1
-            .into_iter()
-            .next_back()
-            .map_or(rule, |row| (row.world, row.id));
-    }
-}
-
-/// The first kind of rows that differ.
-fn difference(source: &TenantDigest, target: &TenantDigest) -> Option<&'static str> {
-    let pairs = [
-        (source.clock == target.clock, "clocks"),
-        (source.events == target.events, "numbers of events"),
-        (source.scopes == target.scopes, "numbers of memories"),
-        (source.entries == target.entries, "numbers of entries"),
-        (
-            source.idempotency_rows == target.idempotency_rows,
-            "numbers of idempotency records",
-        ),
-        (source.records == target.records, "numbers of records"),
-        (
-            source.replaced == target.replaced,
-            "numbers of entries that others stand for",
-        ),
-        (
-            source.links == target.links,
-            "numbers of links between entries",
-        ),
-        (source.subjects == target.subjects, "numbers of subjects"),
-        (source.actions == target.actions, "numbers of actions"),
-        (source.rules == target.rules, "numbers of rules"),
-        (source == target, "contents of rows"),
-    ];
-    pairs
-        .into_iter()
-        .find(|(same, _)| !same)
-        .map(|(_, what)| what)
 }
 
 /// Whether a key may vouch for no more than `ceiling`; `None` is a key that may vouch for

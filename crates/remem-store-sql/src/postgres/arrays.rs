@@ -101,6 +101,21 @@ impl<'a> ArrayCall<'a> {
         })
     }
 
+    /// The call for rows whose values are given, in the order of these types.
+    pub fn of_values(
+        sql: &'a str,
+        kinds: &[ColumnType],
+        rows: impl Iterator<Item = &'a [Value<'static>]>,
+    ) -> ArrayCall<'a> {
+        let mut arrays: Vec<Array<'a>> = kinds.iter().map(|kind| Array::new(*kind, 0)).collect();
+        for row in rows {
+            for (array, value) in arrays.iter_mut().zip(row) {
+                array.push(value.borrowed());
+            }
+        }
+        ArrayCall { sql, arrays }
+    }
+
     /// The call with its parameters.
     pub fn call(&'a self, tenant: &'a &'a str) -> SqlCall<'a> {
         let mut params: Vec<&(dyn ToSql + Sync)> = vec![tenant];

@@ -1,14 +1,12 @@
-//! Texts of callers that are stored beside entries: rules, and the names and references of actions.
-//! Owns how the pass that looks for late secrets reads these texts.
+//! The names and references of actions, as the pass that looks for late secrets reads them.
 
 use super::gate::{Gate, Identity, Role};
 use super::rows::get;
-use remem_core::{ActionText, EntryId, MemoryRef, RuleId, TenantId, Timestamp, WorldId};
-use remem_store::{EntryActions, RowCursor, StoreError, WorldRule};
+use remem_core::{ActionText, EntryId, MemoryRef, TenantId};
+use remem_store::{EntryActions, RowCursor, StoreError};
 
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
 
-const ALL_RULES: &str = "SELECT world, id, body, at FROM remem.rule WHERE tenant_id = $1 AND (world, id) > ($2, $3) ORDER BY world, id LIMIT $4";
 const LINKED: &str = "SELECT e.scope_id, e.row_id, s.memory_ref, e.id, e.erased_at IS NOT NULL, l.action, l.reference
      FROM (SELECT DISTINCT k.scope_id, k.row_id FROM remem.action_link k
        WHERE k.tenant_id = $1 AND (k.scope_id, k.row_id) > ($2, $3) ORDER BY k.scope_id, k.row_id LIMIT $4) AS w
@@ -18,34 +16,6 @@ const LINKED: &str = "SELECT e.scope_id, e.row_id, s.memory_ref, e.id, e.erased_
      ORDER BY e.scope_id, e.row_id, l.action, l.reference";
 
 impl Gate {
-    pub async fn all_rules(
-        &self,
-        tenant: &TenantId,
-        after: Option<&(WorldId, RuleId)>,
-        limit: u32,
-    ) -> Result<Vec<(WorldId, WorldRule)>, StoreError> {
-        let (world, id) = after.map_or(("", ""), |(world, id)| (world.as_str(), id.as_str()));
-        let t = tenant.as_str();
-        let limit = i64::from(limit);
-        let rows = self
-            .read(
-                Role::App,
-                Identity::tenant(tenant),
-                ALL_RULES,
-                &[&t, &world, &id, &limit],
-            )
-            .await?;
-        let rule = |row: &tokio_postgres::Row| {
-            let rule = WorldRule {
-                id: RuleId::parse(get(row, 1)?).ok_or(MALFORMED)?,
-                body: get(row, 2)?,
-                at: Timestamp(get(row, 3)?),
-            };
-            Ok((WorldId::parse(get(row, 0)?).ok_or(MALFORMED)?, rule))
-        };
-        rows.iter().map(rule).collect()
-    }
-
     pub async fn linked(
         &self,
         tenant: &TenantId,

@@ -1,17 +1,20 @@
-//! Writes a page of copied entries (see `crate::copy`): one transaction that loads those that are
-//! there, lets the ledger say what becomes of them, and saves that by the statements of a commit.
-//! Two copies that run at once lock each other out, page by page.
+//! Writes pages of copied rows (see `crate::copy`). A page of entries is one transaction that loads
+//! those that are there, lets the ledger say what becomes of them, and saves that by the statements
+//! of a commit. Two copies that run at once lock each other out, page by page.
 
-use super::gate::{Gate, Identity, Role, TripError, sql_call};
+use super::arrays::ArrayCall;
+use super::gate::{Gate, Identity, Role, SqlCall, TripError, sql_call};
 use super::load::{NO_CHAIN, PostgresRow, START_CLOCK, read_link};
 use super::rows::get;
 use super::save::Saving;
-use crate::rows::entry;
+use crate::copy::table::{CopiedRow, CopiedTable};
+use crate::rows::{ColumnType, Value, entry};
 use crate::stored::content_hash;
 use remem_core::ledger::{self, EntryRow, MemoryRow, RowKey, RowNumbers, TenantClock, Working};
 use remem_core::{MemoryRef, TenantId};
 use remem_store::StoreError;
 use std::sync::LazyLock;
+use tokio_postgres::types::ToSql;
 
 /// Plans are made for each execution, because tables that are being filled outgrow cached ones;
 /// large pages may need long.
@@ -74,4 +77,62 @@ pub(crate) async fn put_entries(
     let arrays = saving.arrays();
     let committed = transaction.commit(saving.calls(&name, &arrays)).await;
     committed.map_err(TripError::into_store).map(|_| ())
+}
+
+/// Copies a page of rows of a table.
+pub(crate) async fn put_page(
+    gate: &Gate,
+    tenant: &TenantId,
+    table: &CopiedTable,
+    mut page: Vec<CopiedRow>,
+) -> Result<(), StoreError> {
+    for row in &mut page {
+        let values = row.values.iter_mut().zip(&table.columns);
+        for (value, _) in values.filter(|(_, column)| column.is_entry()) {
+            if let Value::Text(id) = value {
+                let hash = id.as_ref().map(|id| content_hash(id.as_bytes()).to_vec());
+                *value = Value::Bytes(hash.map(Into::into));
+            }
+        }
+    }
+    let kinds: Vec<ColumnType> = table
+        .columns
+        .iter()
+        .map(|column| {
+            if column.is_entry() {
+                ColumnType::Bytes
+            } else {
+                column.kind()
+            }
+        })
+        .collect();
+    let sql = table.put_page_sql();
+    let rows = page.iter().map(|row| row.values.as_slice());
+    let arrays = ArrayCall::of_values(&sql, &kinds, rows);
+    let name = tenant.as_str();
+    insert_as_host(gate, tenant, vec![arrays.call(&name)]).await
+}
+
+/// Runs statements of which some insert rows, which take the tenant from its clock: a new tenant
+/// gets one, which stands where it starts until the copy is complete.
+pub(crate) async fn insert_as_host(
+    gate: &Gate,
+    tenant: &TenantId,
+    calls: Vec<SqlCall<'_>>,
+) -> Result<(), StoreError> {
+    let name = tenant.as_str();
+    let mut all = vec![sql_call(START_CLOCK, &[&name, &NO_CHAIN])];
+    all.extend(calls);
+    gate.write(Role::App, Identity::as_host(tenant), all)
+        .await
+        .map(|_| ())
+}
+
+/// A value as a parameter.
+pub(crate) fn as_param<'a>(value: &'a Value<'_>) -> Box<dyn ToSql + Sync + Send + 'a> {
+    match value {
+        Value::Number(number) => Box::new(*number),
+        Value::Text(text) => Box::new(text.as_deref()),
+        Value::Bytes(bytes) => Box::new(bytes.as_deref()),
+    }
 }

@@ -1,22 +1,18 @@
 //! Reads of lineage: signatures, sources and derivatives of entries, and all entries that carry a
 //! subject.
 
+use super::entries::ELIGIBLE;
 use super::gate::{Gate, Identity, Role, sql_call};
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, get, get_u64, read_entry as entry_of};
+use super::rows::{get, get_u64};
 use crate::stored::content_hash;
 use crate::trace::{TracePage, TracedRow};
-use remem_core::{Entry, EntryId, MemoryRef, Scope, Subject, TenantId, Timestamp};
+use remem_core::{EntryId, MemoryRef, Scope, Subject, TenantId, Timestamp};
 use remem_store::{
     EntryState, Lineage, RelatedEntry, RowCursor, StoreError, StoredSignature, SubjectTrace,
     TracePosition, TracedEntry,
 };
-use std::collections::BTreeSet;
 use tokio_postgres::Row;
 
-/// SQL condition: the entries that consolidation may read. (Entries with an expiry are left to
-/// it; entries of a slot or with a validity window are replaced by the next answer.)
-const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = 'persistent' AND e.slot IS NULL AND e.valid_at IS NULL
-  AND e.invalid_at IS NULL";
 const SCOPE: &str = "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
 
@@ -33,65 +29,6 @@ fn parse_state(reason: Option<&str>) -> Result<EntryState, StoreError> {
 }
 
 impl Gate {
-    pub async fn unsigned(
-        &self,
-        scope: &Scope,
-        after: Option<RowCursor>,
-        limit: u32,
-    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-        let sql = format!(
-            "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id FROM remem.entry e
-             WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.row_id > $3 AND {ELIGIBLE} AND NOT EXISTS (SELECT 1 FROM remem.signature g
-               WHERE g.tenant_id = $1 AND g.scope_id = e.scope_id AND g.row_id = e.row_id) ORDER BY e.row_id LIMIT $4"
-        );
-        let t = scope.tenant.as_str();
-        let m = scope.memory_ref.as_str();
-        let after = after.map_or(0, |row| row.1);
-        let limit = i64::from(limit);
-        let statement = sql_call(&sql, &[&t, &m, &after, &limit]);
-        let rows = self
-            .read_in_order(Role::Worker, Identity::of_scope(scope), statement)
-            .await?;
-        rows.iter().map(|row| read_entry(scope, row)).collect()
-    }
-
-    /// Looks rows up one by one: by the statistics of an average memory, a scan of the whole memory
-    /// would look cheaper.
-    pub async fn entries_at(
-        &self,
-        scope: &Scope,
-        rows: &[RowCursor],
-    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-        let sql = format!(
-            "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id FROM unnest($3::bigint[]) AS w (row_id)
-             CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.row_id = w.row_id OFFSET 0) e
-             WHERE {ELIGIBLE}"
-        );
-        let t = scope.tenant.as_str();
-        let m = scope.memory_ref.as_str();
-        let numbers: Vec<i64> = rows
-            .iter()
-            .map(|row| row.1)
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect();
-        let found = self
-            .read(
-                Role::Worker,
-                Identity::of_scope(scope),
-                &sql,
-                &[&t, &m, &numbers],
-            )
-            .await?;
-        let mut found = found
-            .iter()
-            .map(|row| read_entry(scope, row))
-            .collect::<Result<Vec<_>, StoreError>>()?;
-        found.retain(|(row, _)| rows.contains(row)); // row numbers repeat in other memories
-        found.sort_unstable_by_key(|(row, _)| *row);
-        Ok(found)
-    }
-
     /// The cursor bounds both tables, so that PostgreSQL can choose which one to scan.
     pub async fn signatures(
         &self,
@@ -271,13 +208,6 @@ fn read_traced(row: &Row) -> Result<TracedRow, StoreError> {
 /// The scopes and the numbers of rows, as the statements take them.
 fn split_rows(rows: &[TracedRow]) -> (Vec<i64>, Vec<i64>) {
     rows.iter().map(|(row, _)| (row.0, row.1)).unzip()
-}
-
-fn read_entry(scope: &Scope, row: &Row) -> Result<(RowCursor, Entry), StoreError> {
-    Ok((
-        RowCursor(get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 1)?),
-        entry_of(row, &scope.memory_ref)?,
-    ))
 }
 
 fn read_signature(row: &Row) -> Result<StoredSignature, StoreError> {

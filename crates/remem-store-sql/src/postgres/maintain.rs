@@ -1,100 +1,11 @@
-//! Upkeep: expired and outdated entries, tenants that are due, old records, leases on passes.
+//! Upkeep: tenants that are due, old records, leases on passes.
 
 use super::gate::{Gate, Identity, Role, sql_call};
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, get, get_u64, read_entry};
-use remem_core::{EntryId, Fence, MemoryRef, TenantId, Timestamp};
-use remem_store::{DueWork, RescanPage, RowCursor, StoreError};
-use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
+use super::rows::{get, get_u64};
+use remem_core::{Fence, TenantId, Timestamp};
+use remem_store::{DueWork, StoreError};
 
 impl Gate {
-    pub async fn expired(
-        &self,
-        tenant: &TenantId,
-        at: Timestamp,
-        limit: u32,
-    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-        let sql = "SELECT s.memory_ref, e.id FROM remem.entry e JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = e.scope_id
-                   WHERE e.tenant_id = $1 AND e.rev_to IS NULL AND e.expires_at IS NOT NULL AND e.expires_at <= $2
-                   ORDER BY e.expires_at LIMIT $3";
-        let params: [&(dyn ToSql + Sync); 3] = [&tenant.as_str(), &at.0, &i64::from(limit)];
-        self.entry_names(tenant, sql, &params).await
-    }
-
-    pub async fn ended(
-        &self,
-        tenant: &TenantId,
-        limit: u32,
-    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-        let sql = "SELECT s.memory_ref, e.id FROM remem.entry e JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = e.scope_id
-                   WHERE e.tenant_id = $1 AND e.erased_at IS NULL AND e.removed_reason IN ('deleted', 'compacted', 'closed')
-                     AND e.rev_to <= coalesce((SELECT min(revision) FROM remem.snapshot WHERE tenant_id = $1), 9223372036854775807)
-                   ORDER BY e.rev_to LIMIT $2";
-        self.entry_names(tenant, sql, &[&tenant.as_str(), &i64::from(limit)])
-            .await
-    }
-
-    pub(super) async fn entry_names(
-        &self,
-        tenant: &TenantId,
-        sql: &str,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-        let rows = self
-            .read(Role::Worker, Identity::as_host(tenant), sql, params)
-            .await?;
-        rows.iter()
-            .map(|row| {
-                MemoryRef::parse(get(row, 0)?)
-                    .zip(EntryId::parse(get(row, 1)?))
-                    .ok_or(StoreError::Damaged("a name is malformed"))
-            })
-            .collect()
-    }
-
-    /// Entries that were scanned under other redaction rules than those with the fingerprint
-    /// `scan`, memory by memory.
-    pub async fn stale(
-        &self,
-        tenant: &TenantId,
-        scan: u64,
-        after: Option<RowCursor>,
-        limit: u32,
-    ) -> Result<RescanPage, StoreError> {
-        let sql = format!(
-            "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id, s.memory_ref FROM remem.entry e
-             JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = e.scope_id
-             WHERE e.tenant_id = $1 AND (e.scope_id, e.row_id) > ($2, $3) AND e.scan <> $4 AND e.erased_at IS NULL
-             ORDER BY e.scope_id, e.row_id LIMIT $5"
-        );
-        let name = tenant.as_str();
-        let after = after.unwrap_or(RowCursor(0, 0));
-        let scan = scan.cast_signed();
-        let limited = i64::from(limit);
-        let statement = sql_call(&sql, &[&name, &after.0, &after.1, &scan, &limited]);
-        let rows = self
-            .read_in_order(Role::Worker, Identity::as_host(tenant), statement)
-            .await?;
-        let named = |row: &Row| {
-            let memory_ref = MemoryRef::parse(get(row, ENTRY_WIDTH + 2)?)
-                .ok_or(StoreError::Damaged("a name is malformed"))?;
-            read_entry(row, &memory_ref)
-        };
-        let last = rows.last().filter(|_| rows.len() == limit as usize);
-        let next = last
-            .map(|row| {
-                Ok::<_, StoreError>(RowCursor(
-                    get(row, ENTRY_WIDTH)?,
-                    get(row, ENTRY_WIDTH + 1)?,
-                ))
-            })
-            .transpose()?;
-        Ok(RescanPage {
-            entries: rows.iter().map(named).collect::<Result<_, _>>()?,
-            next,
-        })
-    }
-
     /// The tenants for which there is work, without the identity of any of them: read from a table
     /// that holds names and instants only.
     pub async fn due(&self, work: DueWork, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {

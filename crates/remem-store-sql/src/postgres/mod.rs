@@ -1,8 +1,8 @@
 //! The PostgreSQL store behind the same interface: one schema for all tenants, separated by two
 //! independent checks, and many nodes over one database.
 //!
-//! This file owns the connections and tasks of a node; statements are in `read`, `search`, `load`,
-//! `save`, `maintain`, `verify`, and only `gate` uses a connection of a pool.
+//! This file owns the connections and tasks of a node; statements are in `entries`, `read`,
+//! `search`, `load`, `save`, `maintain`, `verify`, and only `gate` uses a connection of a pool.
 
 mod answers;
 mod arrays;
@@ -11,6 +11,7 @@ mod connect;
 mod connections;
 pub(crate) mod copy;
 mod directory;
+mod entries;
 mod error;
 pub(crate) mod gate;
 mod group;
@@ -48,14 +49,15 @@ use connections::Connections;
 use gate::{Gate, Identity, Role, sql_call};
 use health::HealthReport;
 use remem_core::{
-    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision,
-    RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, Typology, WorldId,
+    Actor, Batch, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision, RuleId,
+    Scope, Subject, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, CandidateSet, CommitResult, DueWork, EndedStatement, EntryActions, Filter, Lineage,
-    MemoryStats, MemorySummary, Neighbours, Page, Probe, ReadAt, RecordLookup, RescanPage,
-    RetentionCount, Review, RowCursor, SlotAnswer, Snapshot, Store, StoreError, StoreFeatures,
-    StoredSignature, SubjectTrace, TenantHead, TracePosition, VectorCounts, WorldRule,
+    ActionLink, CandidateSet, CommitResult, DueWork, EntryActions, EntryQuery, EntryReads,
+    EventRange, Filter, FoundEntry, Leases, Ledger, Lineage, LineageReads, LogReads, MemoryStats,
+    MemorySummary, Neighbours, Probe, ReadAt, RecordLookup, RecordReads, RetentionCount, Review,
+    RowCursor, RuleRange, Snapshot, StoreError, StoreFeatures, StoredSignature, SubjectTrace,
+    TenantHead, TracePosition, Upkeep, VectorCounts, Vectors, WorkshopReads, WorldRule,
 };
 use shared::NodeState;
 use std::sync::Arc;
@@ -249,50 +251,16 @@ async fn examine(target: &PostgresTarget) -> Result<ServerInfo, PostgresOpenErro
 }
 
 #[async_trait]
-impl Store for PostgresStore {
-    async fn get(
-        &self,
-        scope: &Scope,
-        id: &EntryId,
-        at: &ReadAt,
-    ) -> Result<Option<Entry>, StoreError> {
-        self.shared.gate.entry(scope, id, at).await
+impl Ledger for PostgresStore {
+    async fn commit(&self, batch: Batch) -> Result<CommitResult, StoreError> {
+        group::commit(&self.shared, batch).await
     }
+}
 
-    async fn named_entries(
-        &self,
-        tenant: &TenantId,
-        names: &[(MemoryRef, EntryId)],
-        at: &ReadAt,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.shared.gate.named_entries(tenant, names, at).await
-    }
-
-    async fn list(
-        &self,
-        scope: &Scope,
-        filter: &Filter,
-        page: &Page,
-        at: &ReadAt,
-    ) -> Result<Vec<Entry>, StoreError> {
-        if read::matches_nothing(filter) {
-            return Ok(Vec::new());
-        }
-        self.shared.gate.entries(scope, filter, page, at).await
-    }
-
-    async fn standing_entries(
-        &self,
-        scope: &Scope,
-        typology: Typology,
-        filter: &Filter,
-        limit: u32,
-        at: &ReadAt,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.shared
-            .gate
-            .standing(scope, typology, filter, limit, at)
-            .await
+#[async_trait]
+impl EntryReads for PostgresStore {
+    async fn entries(&self, query: &EntryQuery) -> Result<Vec<FoundEntry>, StoreError> {
+        self.shared.gate.entries(query).await
     }
 
     async fn search(
@@ -319,44 +287,6 @@ impl Store for PostgresStore {
         self.shared.gate.around(scope, ids, reach, at).await
     }
 
-    async fn entries_without_vector(
-        &self,
-        tenant: &TenantId,
-        model: ModelId,
-        after: Option<RowCursor>,
-        limit: u32,
-    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-        self.shared
-            .gate
-            .unembedded(tenant, model, after, limit)
-            .await
-    }
-
-    async fn named_entries_without_vector(
-        &self,
-        tenant: &TenantId,
-        model: ModelId,
-        names: &[(MemoryRef, EntryId)],
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.shared
-            .gate
-            .named_unembedded(tenant, model, names)
-            .await
-    }
-
-    async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
-        self.shared.gate.vector_counts(tenant).await
-    }
-
-    async fn discard_vectors(
-        &self,
-        tenant: &TenantId,
-        keep: &[ModelId],
-        limit: u32,
-    ) -> Result<u64, StoreError> {
-        self.shared.gate.discard_vectors(tenant, keep, limit).await
-    }
-
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<MemoryStats, StoreError> {
         self.shared.gate.stats(scope, at).await
     }
@@ -374,24 +304,103 @@ impl Store for PostgresStore {
             .scopes(tenant, actor, after, limit, at)
             .await
     }
+}
 
-    async fn slot_history(
-        &self,
-        scope: &Scope,
-        slot: &str,
-        limit: u32,
-    ) -> Result<Vec<SlotAnswer>, StoreError> {
-        self.shared.gate.slot(scope, slot, limit).await
-    }
-
-    async fn rules(
+#[async_trait]
+impl RecordReads for PostgresStore {
+    async fn records_by(
         &self,
         tenant: &TenantId,
-        world: &WorldId,
-        after: Option<&RuleId>,
+        kind: RecordKind,
+        lookup: &RecordLookup,
         limit: u32,
-    ) -> Result<Vec<WorldRule>, StoreError> {
-        self.shared.gate.rules(tenant, world, after, limit).await
+    ) -> Result<Vec<Record>, StoreError> {
+        refuse_inert(kind)?;
+        self.shared.gate.records(tenant, kind, lookup, limit).await
+    }
+}
+
+#[async_trait]
+impl LogReads for PostgresStore {
+    async fn events_in(
+        &self,
+        tenant: &TenantId,
+        range: &EventRange,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError> {
+        self.shared.gate.events(tenant, range, limit).await
+    }
+
+    async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError> {
+        self.shared.gate.snapshots(tenant).await
+    }
+
+    async fn head(&self, tenant: &TenantId) -> Result<TenantHead, StoreError> {
+        self.shared.gate.head(tenant).await
+    }
+
+    async fn watch_commits(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<watch::Receiver<Revision>, StoreError> {
+        let handle = self.shared.tenant(tenant);
+        let receiver = handle.watch();
+        handle.publish(self.shared.gate.head(tenant).await?.revision);
+        Ok(receiver)
+    }
+}
+
+#[async_trait]
+impl LineageReads for PostgresStore {
+    async fn signatures(
+        &self,
+        scope: &Scope,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<StoredSignature>, StoreError> {
+        self.shared.gate.signatures(scope, after, limit).await
+    }
+
+    async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError> {
+        self.shared.gate.lineage(scope, id).await
+    }
+
+    async fn trace_subject(
+        &self,
+        tenant: &TenantId,
+        subject: &Subject,
+        after: TracePosition,
+        limit: u32,
+    ) -> Result<SubjectTrace, StoreError> {
+        self.shared.gate.trace(tenant, subject, after, limit).await
+    }
+}
+
+#[async_trait]
+impl Vectors for PostgresStore {
+    async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
+        self.shared.gate.vector_counts(tenant).await
+    }
+
+    async fn discard_vectors(
+        &self,
+        tenant: &TenantId,
+        keep: &[ModelId],
+        limit: u32,
+    ) -> Result<u64, StoreError> {
+        self.shared.gate.discard_vectors(tenant, keep, limit).await
+    }
+}
+
+#[async_trait]
+impl WorkshopReads for PostgresStore {
+    async fn rules_in(
+        &self,
+        tenant: &TenantId,
+        range: &RuleRange,
+        limit: u32,
+    ) -> Result<Vec<(WorldId, WorldRule)>, StoreError> {
+        self.shared.gate.rules(tenant, range, limit).await
     }
 
     async fn restated_rule(
@@ -411,15 +420,6 @@ impl Store for PostgresStore {
         self.shared.gate.links(scope, id).await
     }
 
-    async fn all_rules(
-        &self,
-        tenant: &TenantId,
-        after: Option<&(WorldId, RuleId)>,
-        limit: u32,
-    ) -> Result<Vec<(WorldId, WorldRule)>, StoreError> {
-        self.shared.gate.all_rules(tenant, after, limit).await
-    }
-
     async fn entries_with_actions(
         &self,
         tenant: &TenantId,
@@ -437,157 +437,28 @@ impl Store for PostgresStore {
     ) -> Result<Vec<RetentionCount>, StoreError> {
         self.shared.gate.retention(tenant, actor, memory_ref).await
     }
+}
 
-    async fn ended_statements(
+#[async_trait]
+impl Leases for PostgresStore {
+    async fn acquire_lease(
         &self,
         tenant: &TenantId,
-        before: Timestamp,
-        after: Option<(Timestamp, RowCursor)>,
-        limit: u32,
-    ) -> Result<Vec<EndedStatement>, StoreError> {
-        self.shared.gate.faded(tenant, before, after, limit).await
+        pass: &'static str,
+        holder: &str,
+        _now: Timestamp,
+        for_ms: u64,
+    ) -> Result<Option<Fence>, StoreError> {
+        self.shared.gate.claim(tenant, pass, holder, for_ms).await
     }
 
-    async fn events(
-        &self,
-        tenant: &TenantId,
-        after: Seq,
-        limit: u32,
-    ) -> Result<Vec<Event>, StoreError> {
-        self.shared.gate.events(tenant, after, limit).await
+    async fn release_lease(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
+        self.shared.gate.release(tenant, fence).await
     }
+}
 
-    async fn run_events(
-        &self,
-        tenant: &TenantId,
-        run: &RunId,
-        from: u64,
-        limit: u32,
-    ) -> Result<Vec<Event>, StoreError> {
-        self.shared.gate.run_events(tenant, run, from, limit).await
-    }
-
-    async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError> {
-        self.shared.gate.snapshots(tenant).await
-    }
-
-    async fn erasable_entries(
-        &self,
-        tenant: &TenantId,
-        limit: u32,
-    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-        self.shared.gate.ended(tenant, limit).await
-    }
-
-    async fn entries_to_rescan(
-        &self,
-        tenant: &TenantId,
-        scan: u64,
-        after: Option<RowCursor>,
-        limit: u32,
-    ) -> Result<RescanPage, StoreError> {
-        self.shared.gate.stale(tenant, scan, after, limit).await
-    }
-
-    async fn entries_without_signature(
-        &self,
-        scope: &Scope,
-        after: Option<RowCursor>,
-        limit: u32,
-    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-        self.shared.gate.unsigned(scope, after, limit).await
-    }
-
-    async fn signatures(
-        &self,
-        scope: &Scope,
-        after: Option<RowCursor>,
-        limit: u32,
-    ) -> Result<Vec<StoredSignature>, StoreError> {
-        self.shared.gate.signatures(scope, after, limit).await
-    }
-
-    async fn entries_at(
-        &self,
-        scope: &Scope,
-        rows: &[RowCursor],
-    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-        self.shared.gate.entries_at(scope, rows).await
-    }
-
-    async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError> {
-        self.shared.gate.lineage(scope, id).await
-    }
-
-    async fn trace_subject(
-        &self,
-        tenant: &TenantId,
-        subject: &Subject,
-        after: TracePosition,
-        limit: u32,
-    ) -> Result<SubjectTrace, StoreError> {
-        self.shared.gate.trace(tenant, subject, after, limit).await
-    }
-
-    async fn head(&self, tenant: &TenantId) -> Result<TenantHead, StoreError> {
-        self.shared.gate.head(tenant).await
-    }
-
-    async fn record(
-        &self,
-        tenant: &TenantId,
-        kind: RecordKind,
-        key: &str,
-    ) -> Result<Option<Record>, StoreError> {
-        refuse_inert(kind)?;
-        self.shared.gate.record(tenant, kind, key).await
-    }
-
-    async fn records_by(
-        &self,
-        tenant: &TenantId,
-        kind: RecordKind,
-        tie: &RecordLookup,
-        limit: u32,
-    ) -> Result<Vec<Record>, StoreError> {
-        refuse_inert(kind)?;
-        self.shared.gate.tied(tenant, kind, tie, limit).await
-    }
-
-    async fn records(
-        &self,
-        tenant: &TenantId,
-        kind: RecordKind,
-        prefix: &str,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<Record>, StoreError> {
-        refuse_inert(kind)?;
-        self.shared
-            .gate
-            .records(tenant, kind, prefix, after, limit)
-            .await
-    }
-
-    async fn watch_commits(
-        &self,
-        tenant: &TenantId,
-    ) -> Result<watch::Receiver<Revision>, StoreError> {
-        let handle = self.shared.tenant(tenant);
-        let receiver = handle.watch();
-        handle.publish(self.shared.gate.head(tenant).await?.revision);
-        Ok(receiver)
-    }
-
-    async fn expired_entries(
-        &self,
-        tenant: &TenantId,
-        at: Timestamp,
-        limit: u32,
-    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-        self.shared.gate.expired(tenant, at, limit).await
-    }
-
+#[async_trait]
+impl Upkeep for PostgresStore {
     async fn tenants_with_work(
         &self,
         work: DueWork,
@@ -615,21 +486,6 @@ impl Store for PostgresStore {
         self.shared.gate.unhashed(tenant).await
     }
 
-    async fn acquire_lease(
-        &self,
-        tenant: &TenantId,
-        pass: &'static str,
-        holder: &str,
-        _now: Timestamp,
-        for_ms: u64,
-    ) -> Result<Option<Fence>, StoreError> {
-        self.shared.gate.claim(tenant, pass, holder, for_ms).await
-    }
-
-    async fn release_lease(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
-        self.shared.gate.release(tenant, fence).await
-    }
-
     fn watch_work(&self) -> watch::Receiver<u64> {
         self.shared.wake.subscribe()
     }
@@ -641,53 +497,18 @@ impl Store for PostgresStore {
             shared: true,
         }
     }
-
-    async fn commit(&self, batch: Batch) -> Result<CommitResult, StoreError> {
-        group::commit(&self.shared, batch).await
-    }
 }
 
 /// The gate runs these as the reviewer's role, the only one that may read the table.
 #[async_trait]
 impl Review for PostgresStore {
-    async fn review_record(
+    async fn review_records_by(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
-        key: &str,
-    ) -> Result<Option<Record>, StoreError> {
-        self.shared.gate.record(tenant, kind, key).await
-    }
-
-    async fn review_records(
-        &self,
-        tenant: &TenantId,
-        kind: RecordKind,
-        prefix: &str,
-        after: Option<&str>,
+        lookup: &RecordLookup,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
-        self.shared
-            .gate
-            .records(tenant, kind, prefix, after, limit)
-            .await
-    }
-
-    async fn due_review_records(
-        &self,
-        tenant: &TenantId,
-        kind: RecordKind,
-        until: Timestamp,
-        limit: u32,
-    ) -> Result<Vec<Record>, StoreError> {
-        self.shared
-            .gate
-            .tied(
-                tenant,
-                kind,
-                &RecordLookup::Due { until, after: None },
-                limit,
-            )
-            .await
+        self.shared.gate.records(tenant, kind, lookup, limit).await
     }
 }

@@ -1,8 +1,8 @@
 //! Records: named, versioned objects beside a tenant's memory. Records under review (inert ones)
 //! are in a separate table, which only the reviewer's role may read.
 
-use super::gate::{Gate, Identity, Role, SqlCall, sql_call};
-use super::rows::{get, get_u64};
+use super::gate::{Gate, Identity, Role, sql_call};
+use super::rows::{Param, StatementBuilder, get, get_u64};
 use crate::stored::{content_hash, prefix_end};
 use remem_core::{EntryId, MemoryRef, Record, RecordKind, RecordLinks, TenantId, Timestamp};
 use remem_store::{RecordLookup, StoreError};
@@ -34,142 +34,77 @@ fn role_for(kind: RecordKind) -> Role {
 }
 
 impl Gate {
-    pub async fn record(
-        &self,
-        tenant: &TenantId,
-        kind: RecordKind,
-        key: &str,
-    ) -> Result<Option<Record>, StoreError> {
-        let sql = format!(
-            "SELECT {} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.key = $3",
-            columns_of(kind)
-        );
-        let rows = self
-            .read(
-                role_for(kind),
-                Identity::as_host(tenant),
-                &sql,
-                &[&tenant.as_str(), &kind.as_str(), &key],
-            )
-            .await?;
-        rows.first().map(|row| read_record(row, kind)).transpose()
-    }
-
+    /// Records of a kind, by the table that holds it.
     pub async fn records(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
-        prefix: &str,
-        after: Option<&str>,
+        lookup: &RecordLookup,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
-        let sql = format!(
-            "SELECT {} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.key >= $3 AND r.key > $4 AND r.key < $5 ORDER BY r.key LIMIT $6",
-            columns_of(kind)
-        );
-        let name = tenant.as_str();
-        let kind_name = kind.as_str();
-        let after = after.unwrap_or("");
-        let end = prefix_end(prefix);
-        let limit = i64::from(limit);
-        self.query_records(
-            tenant,
-            kind,
-            sql_call(&sql, &[&name, &kind_name, &prefix, &after, &end, &limit]),
-        )
-        .await
-    }
-
-    pub async fn tied(
-        &self,
-        tenant: &TenantId,
-        kind: RecordKind,
-        tie: &RecordLookup,
-        limit: u32,
-    ) -> Result<Vec<Record>, StoreError> {
-        let name = tenant.as_str();
-        let kind_name = kind.as_str();
-        let limit = i64::from(limit);
-        match tie {
+        let hash = match lookup {
+            RecordLookup::Source(_, id) => content_hash(id.as_str().as_bytes()),
+            _ => [0; 16],
+        };
+        let end = match lookup {
+            RecordLookup::Names { prefix, .. } => prefix_end(prefix),
+            _ => String::new(),
+        };
+        let mut statement = StatementBuilder::new(format!("SELECT {}", columns_of(kind)));
+        let key = [Param::Text(tenant.as_str()), Param::Text(kind.as_str())];
+        statement.push(" WHERE r.tenant_id = ? AND r.kind = ?", key);
+        match lookup {
+            RecordLookup::Name(name) => statement.push(" AND r.key = ?", [Param::Text(name)]),
+            RecordLookup::Names { prefix, after } => {
+                let named = " AND r.key >= ? AND r.key > ? AND r.key < ? ORDER BY r.key";
+                let bounds = [Param::Text(prefix), after_name(after), Param::Text(&end)];
+                statement.push(named, bounds);
+            }
             RecordLookup::Due { until, after } => {
-                let sql = format!(
-                    "SELECT {} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.due IS NOT NULL AND r.due <= $3 AND (r.due, r.key) > ($4, $5)
-                     ORDER BY r.due, r.key LIMIT $6",
-                    columns_of(kind)
-                );
-                let (at, key) = after
+                let due = " AND r.due IS NOT NULL AND r.due <= ? AND (r.due, r.key) > (?, ?) ORDER BY r.due, r.key";
+                let (at, name) = after
                     .as_ref()
-                    .map_or((i64::MIN, ""), |(at, key)| (at.0, key.as_str()));
-                self.query_records(
-                    tenant,
-                    kind,
-                    sql_call(&sql, &[&name, &kind_name, &until.0, &at, &key, &limit]),
-                )
-                .await
+                    .map_or((i64::MIN, ""), |(at, name)| (at.0, name));
+                let bounds = [Param::Number(until.0), Param::Number(at), Param::Text(name)];
+                statement.push(due, bounds);
             }
             RecordLookup::Topic { topic, after } => {
-                let sql = format!(
-                    "SELECT {RECORD_COLUMNS} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.topic = $3 AND r.key > $4 ORDER BY r.key LIMIT $5"
-                );
-                let after = after.as_deref().unwrap_or("");
-                self.query_records(
-                    tenant,
-                    kind,
-                    sql_call(&sql, &[&name, &kind_name, topic, &after, &limit]),
-                )
-                .await
+                let waiting = " AND r.topic = ? AND r.key > ? ORDER BY r.key";
+                statement.push(waiting, [Param::Text(topic), after_name(after)]);
             }
-            RecordLookup::Source(memory_ref, id) => {
-                let sql = format!(
-                    "SELECT {RECORD_COLUMNS} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.source_row IS NOT NULL AND (r.source_scope, r.source_row) =
-                       (SELECT i.scope_id, i.row_id FROM remem.scope o JOIN remem.entry i ON i.tenant_id = $1 AND i.scope_id = o.scope_id
-                          AND i.id_hash = $4 WHERE o.tenant_id = $1 AND o.memory_ref = $3) ORDER BY r.key LIMIT $5"
+            RecordLookup::Source(memory_ref, _) => {
+                let made = " AND r.source_row IS NOT NULL AND (r.source_scope, r.source_row) =
+                   (SELECT i.scope_id, i.row_id FROM remem.scope o JOIN remem.entry i ON i.tenant_id = $1 AND i.scope_id = o.scope_id
+                      AND i.id_hash = ? WHERE o.tenant_id = $1 AND o.memory_ref = ?) ORDER BY r.key";
+                statement.push(
+                    made,
+                    [Param::Bytes(&hash), Param::Text(memory_ref.as_str())],
                 );
-                let memory_ref = memory_ref.as_str();
-                let hash = content_hash(id.as_str().as_bytes()).to_vec();
-                self.query_records(
-                    tenant,
-                    kind,
-                    sql_call(&sql, &[&name, &kind_name, &memory_ref, &hash, &limit]),
-                )
-                .await
             }
             RecordLookup::Sources(entries) => {
-                let sql = format!(
-                    "SELECT {RECORD_COLUMNS} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.source_row IS NOT NULL AND (r.source_scope, r.source_row)
-                       IN (SELECT i.scope_id, i.row_id FROM unnest($3::text[], $4::bytea[]) AS w (memory_ref, id_hash)
-                         JOIN remem.scope o ON o.tenant_id = $1 AND o.memory_ref = w.memory_ref
-                         JOIN remem.entry i ON i.tenant_id = $1 AND i.scope_id = o.scope_id AND i.id_hash = w.id_hash)
-                     ORDER BY r.key LIMIT $5"
-                );
+                let made = " AND r.source_row IS NOT NULL AND (r.source_scope, r.source_row)
+                   IN (SELECT i.scope_id, i.row_id FROM unnest(?::text[], ?::bytea[]) AS w (memory_ref, id_hash)
+                     JOIN remem.scope o ON o.tenant_id = $1 AND o.memory_ref = w.memory_ref
+                     JOIN remem.entry i ON i.tenant_id = $1 AND i.scope_id = o.scope_id AND i.id_hash = w.id_hash) ORDER BY r.key";
+                let hash = |id: &EntryId| content_hash(id.as_str().as_bytes()).to_vec();
                 let (memories, hashes): (Vec<&str>, Vec<Vec<u8>>) = entries
                     .iter()
-                    .map(|(memory_ref, id)| {
-                        let hash = content_hash(id.as_str().as_bytes()).to_vec();
-                        (memory_ref.as_str(), hash)
-                    })
+                    .map(|(memory_ref, id)| (memory_ref.as_str(), hash(id)))
                     .unzip();
-                self.query_records(
-                    tenant,
-                    kind,
-                    sql_call(&sql, &[&name, &kind_name, &memories, &hashes, &limit]),
-                )
-                .await
+                statement.push(made, [Param::Texts(memories), Param::Hashes(hashes)]);
             }
         }
-    }
-
-    async fn query_records(
-        &self,
-        tenant: &TenantId,
-        kind: RecordKind,
-        statement: SqlCall<'_>,
-    ) -> Result<Vec<Record>, StoreError> {
-        let rows = self
-            .read_in_order(role_for(kind), Identity::as_host(tenant), statement)
-            .await?;
+        statement.push(" LIMIT ?", [Param::Number(limit.into())]);
+        let who = Identity::as_host(tenant);
+        let call = sql_call(&statement.sql, &statement.params());
+        let rows = self.read_in_order(role_for(kind), who, call).await?;
         rows.iter().map(|row| read_record(row, kind)).collect()
     }
+}
+
+/// The end of the previous page.
+fn after_name(after: &Option<String>) -> Param<'_> {
+    Param::Text(after.as_deref().unwrap_or_default())
 }
 
 fn read_record(row: &Row, kind: RecordKind) -> Result<Record, StoreError> {

@@ -1,22 +1,13 @@
 //! Converts rows to values, and builds the one condition that decides which rows a reader may see.
 
 use super::error::store_error;
-use remem_core::entry::{Facets, RevisionRange};
+use super::load::PostgresRow;
+use crate::rows::entry;
 use remem_core::sabotage;
-use remem_core::{
-    Entry, EntryId, Evidence, InteractionId, MemoryRef, Revision, RunId, SessionId, Timestamp,
-    WorldId,
-};
+use remem_core::{Entry, MemoryRef, Revision, RunId};
 use remem_store::{ReadAt, StoreError};
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql};
-
-/// The columns of an entry in the order that `read_entry` reads them.
-pub(super) const ENTRY_COLUMNS: &str =
-    "e.id, e.content, e.tags, e.metadata, e.created_at, e.expires_at, e.tier, e.typology, e.rev_from, e.rev_to, e.scan, e.session,
-     e.interaction, e.world, e.slot, e.valid_at, e.invalid_at, e.trust, e.evidence";
-/// The number of these columns: other columns that a statement selects come after them.
-pub(super) const ENTRY_WIDTH: usize = 19;
 
 /// Reads the value of a column.
 pub(crate) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
@@ -33,70 +24,9 @@ pub(super) fn get_bytes<const N: usize>(row: &Row, column: usize) -> Result<[u8;
         .map_err(|_| StoreError::Damaged("a digest has the wrong length"))
 }
 
+/// Reads an entry from the columns of `entry::WITH_TEXT`.
 pub(super) fn read_entry(row: &Row, memory_ref: &MemoryRef) -> Result<Entry, StoreError> {
-    let unreadable = StoreError::Damaged("an entry cannot be read");
-    let id: &str = get(row, 0)?;
-    let content: &[u8] = get(row, 1)?;
-    let tags: &str = get(row, 2)?;
-    let metadata: Option<&str> = get(row, 3)?;
-    let tier: &str = get(row, 6)?;
-    let typology: &str = get(row, 7)?;
-    let (Some(id), Ok(content), Ok(tags)) = (
-        EntryId::parse(id),
-        std::str::from_utf8(content),
-        serde_json::from_str(tags),
-    ) else {
-        return Err(unreadable);
-    };
-    let (Ok(metadata), Ok(tier), Ok(typology)) = (
-        metadata.map(serde_json::from_str).transpose(),
-        tier.parse(),
-        typology.parse(),
-    ) else {
-        return Err(unreadable);
-    };
-    Ok(Entry {
-        id,
-        memory_ref: memory_ref.clone(),
-        content: content.to_owned(),
-        tags,
-        metadata,
-        created_at: Timestamp(get(row, 4)?),
-        expires_at: get::<Option<i64>>(row, 5)?.map(Timestamp),
-        tier,
-        typology,
-        facets: read_facets(row)?,
-        visible: RevisionRange {
-            from: Revision(get_u64(row, 8)?),
-            to: get::<Option<i64>>(row, 9)?.map(|r| Revision(r.cast_unsigned())),
-        },
-        redaction_fingerprint: get_u64(row, 10)?,
-    })
-}
-
-fn read_facets(row: &Row) -> Result<Facets, StoreError> {
-    let unreadable = || StoreError::Damaged("an entry cannot be read");
-    let session: Option<&str> = get(row, 11)?;
-    let interaction: Option<&str> = get(row, 12)?;
-    let world: Option<&str> = get(row, 13)?;
-    let trust: &str = get(row, 17)?;
-    let evidence: &str = get(row, 18)?;
-    Ok(Facets {
-        session: session
-            .map(|id| SessionId::parse(id).ok_or_else(unreadable))
-            .transpose()?,
-        interaction: interaction
-            .map(|id| InteractionId::parse(id).ok_or_else(unreadable))
-            .transpose()?,
-        world: world.map_or(Ok(WorldId::none()), |id| {
-            WorldId::parse(id).ok_or_else(unreadable)
-        })?,
-        slot: get(row, 14)?,
-        valid_at: get::<Option<i64>>(row, 15)?.map(Timestamp),
-        invalid_at: get::<Option<i64>>(row, 16)?.map(Timestamp),
-        trust: trust.parse().map_err(|_| unreadable())?,
-        evidence: Evidence::from_text(evidence).ok_or_else(unreadable)?,
-    })
+    entry::read_entry(&mut PostgresRow::new(row), memory_ref)
 }
 
 /// A part of the rows that a reader may see.

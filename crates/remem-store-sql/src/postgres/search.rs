@@ -12,9 +12,8 @@
 use super::gate::{Gate, Identity, Role, sql_call};
 use super::near::{self, EntryKind, VectorQuery};
 use super::read::{push_attributes, push_created, push_tags};
-use super::rows::{
-    ENTRY_COLUMNS, ENTRY_WIDTH, Param, StatementBuilder, VisiblePart, get, read_entry,
-};
+use super::rows::{Param, StatementBuilder, VisiblePart, get, read_entry};
+use crate::rows::entry;
 use crate::stored::content_hash;
 use crate::{bm25, spelling, terms};
 use remem_core::sabotage;
@@ -155,18 +154,18 @@ impl Gate {
         let mut found = CandidateSet::default();
         let mut nearest = Vec::new();
         for row in &rows {
-            let bytes: Option<&[u8]> = get(row, ENTRY_WIDTH + 2)?;
+            let bytes: Option<&[u8]> = get(row, entry::WIDTH + 2)?;
             let vector = bytes.and_then(Embedding::from_bytes);
             let cosine = query
                 .near
                 .zip(vector)
                 .map(|(near, vector)| near.vector.cosine(&vector));
-            let support = get::<i64>(row, ENTRY_WIDTH)?.cast_unsigned();
-            let lexical = get::<f64>(row, ENTRY_WIDTH + 1)? / bm25::PARTS_PER_ONE;
-            let typo = get::<f64>(row, ENTRY_WIDTH + 4)? / bm25::PARTS_PER_ONE;
-            let uses = get::<i64>(row, ENTRY_WIDTH + 5)?.cast_unsigned();
+            let support = get::<i64>(row, entry::WIDTH)?.cast_unsigned();
+            let lexical = get::<f64>(row, entry::WIDTH + 1)? / bm25::PARTS_PER_ONE;
+            let typo = get::<f64>(row, entry::WIDTH + 4)? / bm25::PARTS_PER_ONE;
+            let uses = get::<i64>(row, entry::WIDTH + 5)?.cast_unsigned();
             let entry = read_entry(row, &query.scope.memory_ref)?;
-            if get(row, ENTRY_WIDTH + 6)? {
+            if get(row, entry::WIDTH + 6)? {
                 nearest.push((entry.tier, entry.typology));
             }
             found.candidates.push(SearchCandidate {
@@ -177,7 +176,7 @@ impl Gate {
                 support,
                 uses,
             });
-            found.lexical_max = get::<f64>(row, ENTRY_WIDTH + 3)? / bm25::PARTS_PER_ONE;
+            found.lexical_max = get::<f64>(row, entry::WIDTH + 3)? / bm25::PARTS_PER_ONE;
         }
         crate::sort_candidates(&mut found.candidates);
         Ok((found, nearest))
@@ -263,8 +262,8 @@ impl Gate {
             .await?;
         let mut sides: HashMap<String, (Vec<Entry>, Vec<Entry>)> = HashMap::new();
         for row in &rows {
-            let of: String = get(row, ENTRY_WIDTH)?;
-            let before: Option<bool> = get(row, ENTRY_WIDTH + 1)?;
+            let of: String = get(row, entry::WIDTH)?;
+            let before: Option<bool> = get(row, entry::WIDTH + 1)?;
             let sides = sides.entry(of).or_default();
             match before {
                 Some(true) => sides.0.push(read_entry(row, &scope.memory_ref)?),
@@ -301,11 +300,12 @@ pub(super) fn search_statement<'a>(query: &SearchQuery<'a>) -> StatementBuilder<
         Some(near) => near.push(&mut statement, query),
     }
     let columns = format!(
-        ") SELECT {ENTRY_COLUMNS}, e.support, coalesce(k.score, 0), v.bytes,
+        ") SELECT {}, e.support, coalesce(k.score, 0), v.bytes,
            (SELECT coalesce(sum(round(1e6::float8 * weight * {}::float8)), 0) FROM rare WHERE NOT meant), coalesce(k.typo, 0),
            (SELECT count(*) FROM remem.action_link l WHERE l.tenant_id = $1 AND l.scope_id = e.scope_id AND l.row_id = e.row_id),
            p.row_id IN (SELECT row_id FROM near)
          FROM (SELECT row_id FROM lexical UNION SELECT row_id FROM near) p CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE ",
+        *entry::WITH_TEXT,
         bm25::K1 + 1.0
     );
     statement.push(&columns, []);
@@ -413,13 +413,14 @@ pub(super) fn neighbours_statement<'a>(
         ),
         [],
     );
+    let columns = &*entry::WITH_TEXT;
     statement.push(
-        &format!("SELECT {ENTRY_COLUMNS}, e.id, NULL::boolean FROM o e"),
+        &format!("SELECT {columns}, e.id, NULL::boolean FROM o e"),
         [],
     );
     for (sign, order, before) in [("<", "DESC", true), (">", "ASC", false)] {
         let head = format!(
-            " UNION ALL SELECT {ENTRY_COLUMNS}, o.id, {before} FROM o CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE "
+            " UNION ALL SELECT {columns}, o.id, {before} FROM o CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE "
         );
         statement.push(&head, []);
         statement.push_visible_part(tenant, scope_id, at, VisiblePart::Current);

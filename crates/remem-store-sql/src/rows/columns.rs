@@ -21,6 +21,15 @@ pub(crate) enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
+    /// The same value, for as long as this one.
+    pub fn borrowed(&self) -> Value<'_> {
+        match self {
+            Value::Number(number) => Value::Number(*number),
+            Value::Text(text) => Value::Text(text.as_deref().map(Cow::Borrowed)),
+            Value::Bytes(bytes) => Value::Bytes(bytes.as_deref().map(Cow::Borrowed)),
+        }
+    }
+
     pub fn text(text: &'a str) -> Value<'a> {
         Value::Text(Some(Cow::Borrowed(text)))
     }

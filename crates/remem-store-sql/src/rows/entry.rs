@@ -1,14 +1,19 @@
-//! The columns of `entry`, and the row that is read from them.
+//! The columns of `entry`, and the rows and entries that are read from them.
 
 use super::columns::{Column, Value, bytes, content, number, pick, text};
 use crate::stored::content_hash;
+use remem_core::entry::{Facets, RevisionRange};
 use remem_core::ledger::{EntryChange, EntryRow, EntryState, EntryText, RowKey};
-use remem_core::{EntryId, Revision, Timestamp, Trust, Typology};
-use remem_store::StoreError;
+use remem_core::{
+    Entry, EntryId, Evidence, InteractionId, MemoryRef, Revision, SessionId, Timestamp, Trust,
+    Typology, WorldId,
+};
+use remem_store::{FoundEntry, RowCursor, StoreError, WholeEntry};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 const UNREADABLE: StoreError = StoreError::Damaged("an entry cannot be read");
+const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
 
 /// SQL condition on `e`: a procedure, or an answer to a slot, of this kind and trust. It implies the
 /// condition of the index `entry_standing`.
@@ -127,7 +132,7 @@ pub(crate) fn state_columns() -> Vec<Column<EntryChange>> {
 /// the SQL condition `with_text` is true.
 pub(crate) fn select_list(alias: &str, with_text: &str) -> String {
     let column = |column: &Column<EntryChange>| {
-        if TEXT.contains(&column.name) {
+        if TEXT.contains(&column.name) && with_text != ALWAYS {
             format!("CASE WHEN {with_text} THEN {alias}.{} END", column.name)
         } else {
             format!("{alias}.{}", column.name)
@@ -136,6 +141,16 @@ pub(crate) fn select_list(alias: &str, with_text: &str) -> String {
     let names: Vec<String> = COLUMNS.iter().map(column).collect();
     format!("{alias}.scope_id, {alias}.row_id, {}", names.join(", "))
 }
+
+/// The SQL condition of `select_list` for a read that always wants the text.
+const ALWAYS: &str = "true";
+
+/// The columns of an entry `e` with its text, for `read_entry`.
+pub(crate) static WITH_TEXT: LazyLock<String> = LazyLock::new(|| select_list("e", ALWAYS));
+
+/// The columns of the name of an entry `e` in its memory `s`, for `read_name`. The instant at which
+/// it ceases to be true follows.
+pub(crate) const NAME: &str = "e.scope_id, e.row_id, e.id, s.memory_ref";
 
 /// The number of columns that `select_list` names.
 pub(crate) const WIDTH: usize = KEY.len() + COLUMNS.len();
@@ -218,6 +233,97 @@ pub(crate) fn read_row(row: &mut impl ColumnReader) -> Result<(RowKey, EntryRow)
         evidence: required(row.text()?)?,
     };
     Ok((key, entry))
+}
+
+/// Reads an entry of a memory from the columns of `WITH_TEXT`.
+pub(crate) fn read_entry(
+    row: &mut impl ColumnReader,
+    memory_ref: &MemoryRef,
+) -> Result<Entry, StoreError> {
+    entry_of(read_row(row)?.1, memory_ref.clone())
+}
+
+/// Reads an entry that a query found: the columns of `WITH_TEXT`, the name of its memory if
+/// that is not known, and the entry that replaced it.
+pub(crate) fn read_found(
+    row: &mut impl ColumnReader,
+    memory_ref: Option<&MemoryRef>,
+) -> Result<FoundEntry, StoreError> {
+    let (key, stored) = read_row(row)?;
+    let name = row.text()?;
+    let known = memory_ref.cloned();
+    let memory_ref = known
+        .or_else(|| MemoryRef::parse(&name?))
+        .ok_or(MALFORMED)?;
+    let state = stored.state;
+    let ended_at = stored.ended_at;
+    let replaced_by = row.text()?.map(|id| EntryId::parse(&id).ok_or(MALFORMED));
+    Ok(FoundEntry {
+        row: RowCursor(key.scope, key.row),
+        memory_ref: memory_ref.clone(),
+        id: stored.id.clone(),
+        invalid_at: stored.invalid_at,
+        whole: Some(WholeEntry {
+            entry: entry_of(stored, memory_ref)?,
+            state,
+            ended_at,
+            replaced_by: replaced_by.transpose()?,
+        }),
+    })
+}
+
+/// Reads the name of an entry that a query found: the columns of `NAME`, and the instant at which
+/// it ceases to be true.
+pub(crate) fn read_name(row: &mut impl ColumnReader) -> Result<FoundEntry, StoreError> {
+    Ok(FoundEntry {
+        row: RowCursor(required(row.number()?)?, required(row.number()?)?),
+        id: EntryId::parse(&required(row.text()?)?).ok_or(MALFORMED)?,
+        memory_ref: MemoryRef::parse(&required(row.text()?)?).ok_or(MALFORMED)?,
+        invalid_at: row.number()?.map(Timestamp),
+        whole: None,
+    })
+}
+
+/// An entry as its readers see it.
+fn entry_of(row: EntryRow, memory_ref: MemoryRef) -> Result<Entry, StoreError> {
+    let text = Arc::unwrap_or_clone(row.text.ok_or(UNREADABLE)?);
+    let metadata = text.metadata.map(|json| serde_json::from_str(&json));
+    let world = row
+        .world
+        .map_or(Some(WorldId::none()), |id| WorldId::parse(&id));
+    Ok(Entry {
+        id: row.id,
+        memory_ref,
+        content: text.content,
+        tags: text.tags,
+        metadata: metadata.transpose().map_err(|_| UNREADABLE)?,
+        created_at: row.created_at,
+        expires_at: row.expires_at,
+        tier: row.tier,
+        typology: row.typology,
+        facets: Facets {
+            session: parsed(row.session, SessionId::parse)?,
+            interaction: parsed(row.interaction, InteractionId::parse)?,
+            world: world.ok_or(UNREADABLE)?,
+            slot: row.slot,
+            valid_at: row.valid_at,
+            invalid_at: row.invalid_at,
+            trust: row.trust,
+            evidence: Evidence::from_text(&row.evidence).ok_or(UNREADABLE)?,
+        },
+        visible: RevisionRange {
+            from: row.visible_from,
+            to: row.visible_to,
+        },
+        redaction_fingerprint: row.redaction_fingerprint,
+    })
+}
+
+fn parsed<T>(
+    name: Option<String>,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, StoreError> {
+    name.map(|name| parse(&name).ok_or(UNREADABLE)).transpose()
 }
 
 fn required<T>(value: Option<T>) -> Result<T, StoreError> {

@@ -43,7 +43,8 @@ pub(crate) enum OnConflict {
 }
 
 impl Dialect {
-    fn table(self, table: &str) -> String {
+    /// The name of a table in statements.
+    pub fn table(self, table: &str) -> String {
         match self {
             Dialect::Sqlite => table.to_owned(),
             Dialect::Postgres => format!("remem.{table}"),

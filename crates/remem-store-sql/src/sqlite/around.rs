@@ -1,9 +1,8 @@
 //! The neighbours of entries in the order of `list`.
 
 use super::connection::store_error;
-use super::rows::{
-    ENTRY_COLUMNS, ENTRY_WIDTH, StatementBuilder, VisiblePart, boxed, read_entry, scope_id,
-};
+use super::rows::{StatementBuilder, VisiblePart, boxed, read_entry, scope_id};
+use crate::rows::entry;
 use remem_core::sabotage;
 use remem_core::{Entry, EntryId, Scope};
 use remem_store::{Neighbours, ReadAt, StoreError};
@@ -146,14 +145,15 @@ fn entries_of_rows(
         .chain(std::iter::repeat(-1))
         .take(CHUNK);
     let mut statement = StatementBuilder::new(format!(
-        "SELECT {ENTRY_COLUMNS}, e.row_id FROM entry e NOT INDEXED WHERE e.row_id IN ({placeholders}) AND "
+        "SELECT {}, e.row_id FROM entry e NOT INDEXED WHERE e.row_id IN ({placeholders}) AND ",
+        *entry::WITH_TEXT
     ));
     statement
         .params
         .extend(padded.map(|row| Box::new(row) as Box<dyn ToSql>));
     statement.push_visible_part(&scope.tenant, scope_id, at, VisiblePart::Current);
     statement.query(db, |row| {
-        Ok((row.get(ENTRY_WIDTH)?, read_entry(row, &scope.memory_ref)?))
+        Ok((row.get(entry::WIDTH)?, read_entry(row, &scope.memory_ref)?))
     })
 }
 

@@ -1,44 +1,11 @@
-//! Texts of callers that are stored beside entries: rules, and the names and references of actions.
-//! Owns how the pass that looks for late secrets reads these texts.
+//! The names and references of actions, as the pass that looks for late secrets reads them.
 
 use super::connection::store_error;
-use remem_core::{ActionText, EntryId, MemoryRef, RuleId, TenantId, Timestamp, WorldId};
-use remem_store::{EntryActions, RowCursor, StoreError, WorldRule};
+use remem_core::{ActionText, EntryId, MemoryRef, TenantId};
+use remem_store::{EntryActions, RowCursor, StoreError};
 use rusqlite::{Connection, params};
 
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
-
-/// The rules of all worlds, in the order of world and id.
-pub(super) fn all_rules(
-    db: &Connection,
-    tenant: &TenantId,
-    after: Option<&(WorldId, RuleId)>,
-    limit: u32,
-) -> Result<Vec<(WorldId, WorldRule)>, StoreError> {
-    let sql = "SELECT world, id, body, at FROM rule WHERE tenant_id = ?1 AND (world, id) > (?2, ?3) ORDER BY world, id LIMIT ?4";
-    let after = after.map_or(("", ""), |(world, id)| (world.as_str(), id.as_str()));
-    let rows: Vec<(String, String, String, i64)> = db
-        .prepare_cached(sql)
-        .and_then(|mut query| {
-            let bound = params![tenant.as_str(), after.0, after.1, limit];
-            query
-                .query_map(bound, |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-                })?
-                .collect()
-        })
-        .map_err(store_error)?;
-    rows.into_iter()
-        .map(|(world, id, body, at)| {
-            let rule = WorldRule {
-                id: RuleId::parse(&id).ok_or(MALFORMED)?,
-                body,
-                at: Timestamp(at),
-            };
-            Ok((WorldId::parse(&world).ok_or(MALFORMED)?, rule))
-        })
-        .collect()
-}
 
 /// Entries with actions, and the names and references of these.
 pub(super) fn linked(

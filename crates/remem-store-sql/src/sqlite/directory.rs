@@ -316,7 +316,7 @@ mod tests {
     /// A change that waits for another process, or for the disk, holds up neither lookups nor the
     /// thread that async tasks run on: this test has one.
     #[tokio::test]
-    async fn lookups_go_on_while_a_change_waits() {
+    async fn lookups_continue_while_a_change_waits() {
         let folder = tempfile::tempdir().unwrap();
         let directory = open(folder.path());
         directory.put_tenant(&tenant()).await.unwrap();

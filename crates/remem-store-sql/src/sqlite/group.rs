@@ -436,21 +436,21 @@ mod tests {
         file.commit(rule(&world)).await.unwrap();
         let flushes = Arc::new(AtomicUsize::new(0));
         let counted = flushes.clone();
-        // While the writer is held, the batches become one group.
-        let mut writer = file.state().writer.lock().unwrap();
-        let count = move || {
-            counted.fetch_add(1, Ordering::SeqCst);
-            false
-        };
-        writer.commit_hook(Some(count)).unwrap();
-        let commits = (0..GROUP).map(|n| {
+        let mut commits = join_all((0..GROUP).map(|n| {
             let text = draft(&format!("entry {n}"));
             let plain = || batch().put(id(&format!("e{n}")), admit(&scope("t", "m"), text, NOON));
             file.commit(if n == 100 { restating(&world) } else { plain() })
-        });
-        let mut commits = join_all(commits);
-        assert!((&mut commits).now_or_never().is_none());
-        drop(writer);
+        }));
+        // While the writer is held, the batches become one group.
+        {
+            let mut writer = file.state().writer.lock().unwrap();
+            let count = move || {
+                counted.fetch_add(1, Ordering::SeqCst);
+                false
+            };
+            writer.commit_hook(Some(count)).unwrap();
+            assert!((&mut commits).now_or_never().is_none());
+        }
         for (n, result) in commits.await.into_iter().enumerate() {
             match result {
                 Ok(_) => assert_ne!(n, 100),

@@ -222,7 +222,9 @@ async fn before_deadline<T>(work: impl Future<Output = T>) -> Result<T, StoreErr
 mod tests {
     use crate::{Location, SqliteStore};
     use remem_core::Batch;
-    use remem_store::{Filter, Page, Probe, ReadAt, Store, StoreError, deadline};
+    use remem_store::{
+        EntryCalls, EntryReads, Filter, Ledger, Page, Probe, ReadAt, StoreError, deadline,
+    };
     use remem_testkit::conformance::{NOON, admit, draft, id, put, scope};
     use std::path::Path;
     use std::sync::Arc;
@@ -264,8 +266,12 @@ mod tests {
         Ok(found.candidates.len())
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "searches beside the reads are tasks of their own"
+    )]
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn reads_go_on_while_an_index_is_built() {
+    async fn reads_continue_while_an_index_is_built() {
         let folder = tempfile::tempdir().unwrap();
         let store = cold_store(folder.path()).await;
         let (release, held) = mpsc::channel::<()>();

@@ -2,101 +2,16 @@
 //! subject.
 
 use super::connection::store_error;
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, read_entry, scope_id};
+use super::entries::eligible;
+use super::rows::scope_id;
 use crate::trace::{TracePage, TracedRow};
 use remem_core::sabotage;
-use remem_core::{Entry, EntryId, MemoryRef, Scope, Subject, TenantId, Timestamp};
+use remem_core::{EntryId, MemoryRef, Scope, Subject, TenantId, Timestamp};
 use remem_store::{
     EntryState, Lineage, RelatedEntry, RowCursor, StoreError, StoredSignature, SubjectTrace,
     TracePosition, TracedEntry,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
-
-/// SQL condition: the entries that consolidation may read. (Entries with an expiry are left to
-/// it; entries of a slot or with a validity window are replaced by the next answer.)
-const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = 'persistent' AND e.slot IS NULL AND e.valid_at IS NULL
-  AND e.invalid_at IS NULL";
-
-/// Eligible entries without a signature, in the order of their rows.
-pub(super) fn unsigned(
-    db: &Connection,
-    scope: &Scope,
-    after: Option<RowCursor>,
-    limit: u32,
-) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-    let statement = format!(
-        "SELECT {ENTRY_COLUMNS}, e.row_id FROM entry e INDEXED BY entry_eligible
-         WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.row_id > ?3 AND {ELIGIBLE} AND NOT EXISTS (SELECT 1 FROM signature g
-           WHERE g.tenant_id = e.tenant_id AND g.scope_id = e.scope_id AND g.row_id = e.row_id)
-         ORDER BY e.row_id LIMIT ?4"
-    );
-    let sql = sabotage!(
-        "consolidation-takes-what-will-end",
-        statement,
-        statement.replace("e.expires_at IS NULL AND", "")
-    );
-    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
-    else {
-        return Ok(Vec::new());
-    };
-    query_entries(
-        db,
-        &sql,
-        params![
-            scope.tenant.as_str(),
-            scope_row,
-            after.map_or(0, |row| row.1),
-            limit
-        ],
-        scope,
-    )
-}
-
-/// Those of these rows that are eligible, with their entries.
-pub(super) fn entries_at(
-    db: &Connection,
-    scope: &Scope,
-    rows: &[RowCursor],
-) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-    let statement = format!(
-        "SELECT {ENTRY_COLUMNS}, e.row_id FROM (SELECT DISTINCT value AS row_id FROM json_each(?3)) w CROSS JOIN entry e ON e.row_id = w.row_id
-         WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND {ELIGIBLE} ORDER BY e.row_id"
-    );
-    let sql = sabotage!(
-        "consolidation-takes-what-will-end",
-        statement,
-        statement.replace("e.expires_at IS NULL AND", "")
-    );
-    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
-    else {
-        return Ok(Vec::new());
-    };
-    let rows =
-        serde_json::Value::from(rows.iter().map(|row| row.1).collect::<Vec<_>>()).to_string();
-    query_entries(
-        db,
-        &sql,
-        params![scope.tenant.as_str(), scope_row, rows],
-        scope,
-    )
-}
-
-fn query_entries(
-    db: &Connection,
-    sql: &str,
-    params: impl Params,
-    scope: &Scope,
-) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-    let read_row = |row: &Row<'_>| {
-        Ok((
-            RowCursor(0, row.get(ENTRY_WIDTH)?),
-            read_entry(row, &scope.memory_ref)?,
-        ))
-    };
-    db.prepare_cached(sql)
-        .and_then(|mut query| query.query_map(params, read_row)?.collect())
-        .map_err(store_error)
-}
 
 /// The signatures of eligible entries, in the order of their rows.
 pub(super) fn signatures(
@@ -105,15 +20,11 @@ pub(super) fn signatures(
     after: Option<RowCursor>,
     limit: u32,
 ) -> Result<Vec<StoredSignature>, StoreError> {
-    let statement = format!(
+    let sql = format!(
         "SELECT g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature, e.trust FROM signature g
          CROSS JOIN entry e ON e.tenant_id = g.tenant_id AND e.row_id = g.row_id
-         WHERE g.tenant_id = ?1 AND g.scope_id = ?2 AND g.row_id > ?3 AND {ELIGIBLE} ORDER BY g.row_id LIMIT ?4"
-    );
-    let sql = sabotage!(
-        "consolidation-takes-what-will-end",
-        statement,
-        statement.replace("e.expires_at IS NULL AND", "")
+         WHERE g.tenant_id = ?1 AND g.scope_id = ?2 AND g.row_id > ?3 AND {} ORDER BY g.row_id LIMIT ?4",
+        eligible()
     );
     let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)?
     else {
@@ -278,6 +189,7 @@ pub(super) fn trace(
         "a-trace-goes-one-step",
         DERIVED,
         &DERIVED.replace(
+            // The tenant is bound by the rest of the statement.
             "FROM carrying c CROSS JOIN lineage",
             "FROM given c CROSS JOIN lineage"
         )

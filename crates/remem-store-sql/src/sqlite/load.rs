@@ -352,7 +352,7 @@ pub(crate) fn entry_rows_while(
     let mut rows = query.query(values).map_err(store_error)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(store_error)? {
-        let (key, row) = entry::read_row(&mut SqliteRow { row, next: 0 })?;
+        let (key, row) = entry::read_row(&mut SqliteRow::new(row))?;
         let has_room = has_room(&row);
         found.push((key, row));
         if !has_room {
@@ -441,12 +441,17 @@ fn read_result(row: &Row<'_>) -> rusqlite::Result<StoredResult> {
 }
 
 /// Reads a row's columns one after the other.
-struct SqliteRow<'a> {
+pub(crate) struct SqliteRow<'a> {
     row: &'a Row<'a>,
     next: usize,
 }
 
-impl SqliteRow<'_> {
+impl<'a> SqliteRow<'a> {
+    /// A reader that begins with the first column.
+    pub fn new(row: &'a Row<'a>) -> SqliteRow<'a> {
+        SqliteRow { row, next: 0 }
+    }
+
     fn get<T: rusqlite::types::FromSql>(&mut self) -> Result<T, StoreError> {
         self.next += 1;
         self.row.get(self.next - 1).map_err(store_error)

@@ -1,14 +1,16 @@
 //! The embedded store: SQLite in WAL mode, one file per tenant, one more for the directory of
 //! tenants and keys.
 //!
-//! This file owns the set of open tenants; it may not hold a statement (see `read`, `search`,
-//! `apply`, `entry`, `maintain`).
+//! This file owns the set of open tenants; it may not hold a statement (see `entries`,
+//! `read`, `search`, `maintain`).
 
 mod around;
 mod caller_texts;
 mod connection;
+pub(crate) mod copy;
 mod directory;
 mod directory_cache;
+mod entries;
 mod group;
 mod identity;
 mod index;
@@ -28,7 +30,7 @@ mod search;
 mod snapshot;
 #[cfg(test)]
 mod statement_log;
-mod stats;
+pub(crate) mod stats;
 mod tenant;
 mod vector;
 mod verify;
@@ -37,26 +39,27 @@ mod workshop;
 use crate::stored::refuse_inert;
 pub(crate) use connection::store_error;
 pub use directory::SqliteDirectory;
-pub(crate) use stats::count_totals;
 
 use async_trait::async_trait;
 use remem_core::sabotage;
 use remem_core::{
-    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision,
-    RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, Typology, WorldId,
+    Actor, Batch, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision, RuleId,
+    Scope, Subject, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, CandidateSet, CommitResult, DueWork, EndedStatement, EntryActions, Filter, Lineage,
-    MemoryStats, MemorySummary, Neighbours, Page, Probe, ReadAt, RecordLookup, RescanPage,
-    RetentionCount, Review, RowCursor, SlotAnswer, Snapshot, Store, StoreError, StoreFeatures,
-    StoredSignature, SubjectTrace, TenantHead, TracePosition, VectorCounts, WorldRule,
+    ActionLink, CandidateSet, CommitResult, DueWork, EntryActions, EntryQuery, EntryReads,
+    EntrySelection, EventRange, Filter, FoundEntry, Leases, Ledger, Lineage, LineageReads,
+    LogReads, MemoryStats, MemorySummary, Neighbours, Probe, ReadAt, RecordLookup, RecordReads,
+    RetentionCount, Review, RowCursor, RuleRange, Snapshot, StoreError, StoreFeatures,
+    StoredSignature, SubjectTrace, TenantHead, TracePosition, Upkeep, VectorCounts, Vectors,
+    WorkshopReads, WorldRule,
 };
 use rusqlite::Connection;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tenant::{TenantFile, Upkeep, tenant_path};
+use tenant::{TenantFile, tenant_path};
 use tokio::sync::watch;
 
 /// Tenants kept open at once; the least recently used one is closed when another is needed.
@@ -79,12 +82,12 @@ pub struct SqliteStore {
     open: Mutex<HashMap<TenantId, OpenTenant>>,
     /// The upkeep state of every tenant that was ever open in this process; it stays when the file
     /// is closed.
-    upkeep: Mutex<HashMap<TenantId, Arc<Upkeep>>>,
+    upkeep: Mutex<HashMap<TenantId, Arc<tenant::Upkeep>>>,
     /// Counts the uses of open tenants, so that the least recently used one is known.
     use_clock: AtomicU64,
     /// Held while a tenant is opened.
     opening_lock: tokio::sync::Mutex<()>,
-    /// Increased when a pass has new work; see `Store::wake`.
+    /// Increased when a pass has new work; see `Upkeep::watch_work`.
     wake: Arc<watch::Sender<u64>>,
     index_cache: Arc<index_cache::IndexCache>,
 }
@@ -269,67 +272,22 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
 }
 
 #[async_trait]
-impl Store for SqliteStore {
-    async fn get(
-        &self,
-        scope: &Scope,
-        id: &EntryId,
-        at: &ReadAt,
-    ) -> Result<Option<Entry>, StoreError> {
-        let s = scope.clone();
-        let id = id.clone();
-        let at = at.clone();
-        self.read_as(&scope.tenant, &scope.actor, move |db| {
-            read::get(db, &s, &id, &at)
-        })
-        .await
+impl Ledger for SqliteStore {
+    async fn commit(&self, batch: Batch) -> Result<CommitResult, StoreError> {
+        self.tenant_file(batch.tenant()).await?.commit(batch).await
     }
+}
 
-    async fn named_entries(
-        &self,
-        tenant: &TenantId,
-        names: &[(MemoryRef, EntryId)],
-        at: &ReadAt,
-    ) -> Result<Vec<Entry>, StoreError> {
-        let t = tenant.clone();
-        let names = names.to_vec();
-        let at = at.clone();
-        self.read_as_host(tenant, move |db| read::named(db, &t, &names, &at))
+#[async_trait]
+impl EntryReads for SqliteStore {
+    async fn entries(&self, query: &EntryQuery) -> Result<Vec<FoundEntry>, StoreError> {
+        let (tenant, actor) = match &query.selection {
+            EntrySelection::OfMemory(scope, _) => (&scope.tenant, &scope.actor),
+            EntrySelection::OfTenant(tenant, _) => (tenant, &Actor::Host),
+        };
+        let wanted = query.clone();
+        self.read_as(tenant, actor, move |db| entries::entries(db, &wanted))
             .await
-    }
-
-    async fn list(
-        &self,
-        scope: &Scope,
-        filter: &Filter,
-        page: &Page,
-        at: &ReadAt,
-    ) -> Result<Vec<Entry>, StoreError> {
-        let s = scope.clone();
-        let filter = filter.clone();
-        let page = page.clone();
-        let at = at.clone();
-        self.read_as(&scope.tenant, &scope.actor, move |db| {
-            read::list(db, &s, &filter, &page, &at)
-        })
-        .await
-    }
-
-    async fn standing_entries(
-        &self,
-        scope: &Scope,
-        typology: Typology,
-        filter: &Filter,
-        limit: u32,
-        at: &ReadAt,
-    ) -> Result<Vec<Entry>, StoreError> {
-        let s = scope.clone();
-        let filter = filter.clone();
-        let at = at.clone();
-        self.read_as(&scope.tenant, &scope.actor, move |db| {
-            read::standing(db, &s, typology, &filter, limit, &at)
-        })
-        .await
     }
 
     async fn search(
@@ -360,57 +318,6 @@ impl Store for SqliteStore {
         .await
     }
 
-    async fn entries_without_vector(
-        &self,
-        tenant: &TenantId,
-        model: ModelId,
-        after: Option<RowCursor>,
-        limit: u32,
-    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-        let t = tenant.clone();
-        self.read_as_host(tenant, move |db| {
-            vector::unembedded(db, &t, model, after, limit)
-        })
-        .await
-    }
-
-    async fn named_entries_without_vector(
-        &self,
-        tenant: &TenantId,
-        model: ModelId,
-        names: &[(MemoryRef, EntryId)],
-    ) -> Result<Vec<Entry>, StoreError> {
-        let t = tenant.clone();
-        let names = names.to_vec();
-        self.read_as_host(tenant, move |db| {
-            vector::named_unembedded(db, &t, model, &names)
-        })
-        .await
-    }
-
-    async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
-        let t = tenant.clone();
-        self.read_as_host(tenant, move |db| vector::counts(db, &t))
-            .await
-    }
-
-    async fn discard_vectors(
-        &self,
-        tenant: &TenantId,
-        keep: &[ModelId],
-        limit: u32,
-    ) -> Result<u64, StoreError> {
-        let t = tenant.clone();
-        let kept = keep.to_vec();
-        let gone = self
-            .tenant_file(tenant)
-            .await?
-            .write(move |db| vector::discard_vectors(db, &t, &kept, limit))
-            .await?;
-        self.index_cache.discard_vectors(tenant, keep);
-        Ok(gone)
-    }
-
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<MemoryStats, StoreError> {
         let s = scope.clone();
         let at = at.clone();
@@ -436,35 +343,139 @@ impl Store for SqliteStore {
         })
         .await
     }
+}
 
-    async fn slot_history(
+#[async_trait]
+impl RecordReads for SqliteStore {
+    async fn records_by(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        lookup: &RecordLookup,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
+        let t = tenant.clone();
+        let lookup = lookup.clone();
+        refuse_inert(kind)?;
+        self.read_as_host(tenant, move |db| {
+            record::records(db, &t, kind, &lookup, limit)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl LogReads for SqliteStore {
+    async fn events_in(
+        &self,
+        tenant: &TenantId,
+        range: &EventRange,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError> {
+        let t = tenant.clone();
+        let range = range.clone();
+        self.read_as_host(tenant, move |db| read::events(db, &t, &range, limit))
+            .await
+    }
+
+    async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError> {
+        let t = tenant.clone();
+        self.read_as_host(tenant, move |db| snapshot::list(db, &t))
+            .await
+    }
+
+    async fn head(&self, tenant: &TenantId) -> Result<TenantHead, StoreError> {
+        let t = tenant.clone();
+        self.read_as_host(tenant, move |db| read::head(db, &t))
+            .await
+    }
+
+    async fn watch_commits(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<watch::Receiver<Revision>, StoreError> {
+        Ok(self.tenant_file(tenant).await?.watch())
+    }
+}
+
+#[async_trait]
+impl LineageReads for SqliteStore {
+    async fn signatures(
         &self,
         scope: &Scope,
-        slot: &str,
+        after: Option<RowCursor>,
         limit: u32,
-    ) -> Result<Vec<SlotAnswer>, StoreError> {
+    ) -> Result<Vec<StoredSignature>, StoreError> {
         let s = scope.clone();
-        let slot = slot.to_owned();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
-            workshop::slot(db, &s, &slot, limit)
+            lineage::signatures(db, &s, after, limit)
         })
         .await
     }
 
-    async fn rules(
-        &self,
-        tenant: &TenantId,
-        world: &WorldId,
-        after: Option<&RuleId>,
-        limit: u32,
-    ) -> Result<Vec<WorldRule>, StoreError> {
-        let t = tenant.clone();
-        let world = world.clone();
-        let after = after.cloned();
-        self.read_as_host(tenant, move |db| {
-            workshop::rules(db, &t, &world, after.as_ref(), limit)
+    async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError> {
+        let s = scope.clone();
+        let id = id.clone();
+        self.read_as(&scope.tenant, &scope.actor, move |db| {
+            lineage::lineage(db, &s, &id)
         })
         .await
+    }
+
+    async fn trace_subject(
+        &self,
+        tenant: &TenantId,
+        subject: &Subject,
+        after: TracePosition,
+        limit: u32,
+    ) -> Result<SubjectTrace, StoreError> {
+        let t = tenant.clone();
+        let subject = *subject;
+        self.read_as_host(tenant, move |db| {
+            lineage::trace(db, &t, &subject, after, limit)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Vectors for SqliteStore {
+    async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
+        let t = tenant.clone();
+        self.read_as_host(tenant, move |db| vector::counts(db, &t))
+            .await
+    }
+
+    async fn discard_vectors(
+        &self,
+        tenant: &TenantId,
+        keep: &[ModelId],
+        limit: u32,
+    ) -> Result<u64, StoreError> {
+        let t = tenant.clone();
+        let kept = keep.to_vec();
+        let gone = self
+            .tenant_file(tenant)
+            .await?
+            .write(move |db| vector::discard_vectors(db, &t, &kept, limit))
+            .await?;
+        self.index_cache.discard_vectors(tenant, keep);
+        Ok(gone)
+    }
+}
+
+#[async_trait]
+impl WorkshopReads for SqliteStore {
+    async fn rules_in(
+        &self,
+        tenant: &TenantId,
+        range: &RuleRange,
+        limit: u32,
+    ) -> Result<Vec<(WorldId, WorldRule)>, StoreError> {
+        let t = tenant.clone();
+        let range = range.clone();
+        self.read_as_host(tenant, move |db| workshop::rules(db, &t, &range, limit))
+            .await
     }
 
     async fn restated_rule(
@@ -493,20 +504,6 @@ impl Store for SqliteStore {
         .await
     }
 
-    async fn all_rules(
-        &self,
-        tenant: &TenantId,
-        after: Option<&(WorldId, RuleId)>,
-        limit: u32,
-    ) -> Result<Vec<(WorldId, WorldRule)>, StoreError> {
-        let t = tenant.clone();
-        let after = after.cloned();
-        self.read_as_host(tenant, move |db| {
-            caller_texts::all_rules(db, &t, after.as_ref(), limit)
-        })
-        .await
-    }
-
     async fn entries_with_actions(
         &self,
         tenant: &TenantId,
@@ -531,207 +528,38 @@ impl Store for SqliteStore {
         })
         .await
     }
+}
 
-    async fn ended_statements(
+#[async_trait]
+impl Leases for SqliteStore {
+    async fn acquire_lease(
         &self,
         tenant: &TenantId,
-        before: Timestamp,
-        at: Option<(Timestamp, RowCursor)>,
-        limit: u32,
-    ) -> Result<Vec<EndedStatement>, StoreError> {
+        pass: &'static str,
+        holder: &str,
+        now: Timestamp,
+        for_ms: u64,
+    ) -> Result<Option<Fence>, StoreError> {
         let t = tenant.clone();
-        self.read_as_host(tenant, move |db| workshop::faded(db, &t, before, at, limit))
+        let holder = holder.to_owned();
+        self.tenant_file(tenant)
+            .await?
+            .write(move |db| lease::claim(db, &t, pass, &holder, now, for_ms))
             .await
     }
 
-    async fn events(
-        &self,
-        tenant: &TenantId,
-        after: Seq,
-        limit: u32,
-    ) -> Result<Vec<Event>, StoreError> {
+    async fn release_lease(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
         let t = tenant.clone();
-        self.read_as_host(tenant, move |db| read::events(db, &t, after, limit))
+        let fence = fence.clone();
+        self.tenant_file(tenant)
+            .await?
+            .write(move |db| lease::release(db, &t, &fence))
             .await
     }
+}
 
-    async fn run_events(
-        &self,
-        tenant: &TenantId,
-        run: &RunId,
-        from: u64,
-        limit: u32,
-    ) -> Result<Vec<Event>, StoreError> {
-        let t = tenant.clone();
-        let run = run.clone();
-        self.read_as_host(tenant, move |db| {
-            read::run_events(db, &t, &run, from, limit)
-        })
-        .await
-    }
-
-    async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError> {
-        let t = tenant.clone();
-        self.read_as_host(tenant, move |db| snapshot::list(db, &t))
-            .await
-    }
-
-    async fn erasable_entries(
-        &self,
-        tenant: &TenantId,
-        limit: u32,
-    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-        let t = tenant.clone();
-        self.read_as_host(tenant, move |db| snapshot::ended(db, &t, limit))
-            .await
-    }
-
-    async fn entries_to_rescan(
-        &self,
-        tenant: &TenantId,
-        scan: u64,
-        after: Option<RowCursor>,
-        limit: u32,
-    ) -> Result<RescanPage, StoreError> {
-        let t = tenant.clone();
-        self.read_as_host(tenant, move |db| {
-            maintain::stale(db, &t, scan, after, limit)
-        })
-        .await
-    }
-
-    async fn entries_without_signature(
-        &self,
-        scope: &Scope,
-        after: Option<RowCursor>,
-        limit: u32,
-    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-        let s = scope.clone();
-        self.read_as(&scope.tenant, &scope.actor, move |db| {
-            lineage::unsigned(db, &s, after, limit)
-        })
-        .await
-    }
-
-    async fn signatures(
-        &self,
-        scope: &Scope,
-        after: Option<RowCursor>,
-        limit: u32,
-    ) -> Result<Vec<StoredSignature>, StoreError> {
-        let s = scope.clone();
-        self.read_as(&scope.tenant, &scope.actor, move |db| {
-            lineage::signatures(db, &s, after, limit)
-        })
-        .await
-    }
-
-    async fn entries_at(
-        &self,
-        scope: &Scope,
-        rows: &[RowCursor],
-    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-        let s = scope.clone();
-        let rows = rows.to_vec();
-        self.read_as(&scope.tenant, &scope.actor, move |db| {
-            lineage::entries_at(db, &s, &rows)
-        })
-        .await
-    }
-
-    async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError> {
-        let s = scope.clone();
-        let id = id.clone();
-        self.read_as(&scope.tenant, &scope.actor, move |db| {
-            lineage::lineage(db, &s, &id)
-        })
-        .await
-    }
-
-    async fn trace_subject(
-        &self,
-        tenant: &TenantId,
-        subject: &Subject,
-        after: TracePosition,
-        limit: u32,
-    ) -> Result<SubjectTrace, StoreError> {
-        let t = tenant.clone();
-        let subject = *subject;
-        self.read_as_host(tenant, move |db| {
-            lineage::trace(db, &t, &subject, after, limit)
-        })
-        .await
-    }
-
-    async fn head(&self, tenant: &TenantId) -> Result<TenantHead, StoreError> {
-        let t = tenant.clone();
-        self.read_as_host(tenant, move |db| read::head(db, &t))
-            .await
-    }
-
-    async fn record(
-        &self,
-        tenant: &TenantId,
-        kind: RecordKind,
-        key: &str,
-    ) -> Result<Option<Record>, StoreError> {
-        let t = tenant.clone();
-        let key = key.to_owned();
-        refuse_inert(kind)?;
-        self.read_as_host(tenant, move |db| record::get(db, &t, kind, &key))
-            .await
-    }
-
-    async fn records_by(
-        &self,
-        tenant: &TenantId,
-        kind: RecordKind,
-        tie: &RecordLookup,
-        limit: u32,
-    ) -> Result<Vec<Record>, StoreError> {
-        let t = tenant.clone();
-        let tie = tie.clone();
-        refuse_inert(kind)?;
-        self.read_as_host(tenant, move |db| record::tied(db, &t, kind, &tie, limit))
-            .await
-    }
-
-    async fn records(
-        &self,
-        tenant: &TenantId,
-        kind: RecordKind,
-        prefix: &str,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<Record>, StoreError> {
-        let t = tenant.clone();
-        let prefix = prefix.to_owned();
-        let after = after.map(str::to_owned);
-        refuse_inert(kind)?;
-        self.read_as_host(tenant, move |db| {
-            record::list(db, &t, kind, &prefix, after.as_deref(), limit)
-        })
-        .await
-    }
-
-    async fn watch_commits(
-        &self,
-        tenant: &TenantId,
-    ) -> Result<watch::Receiver<Revision>, StoreError> {
-        Ok(self.tenant_file(tenant).await?.watch())
-    }
-
-    async fn expired_entries(
-        &self,
-        tenant: &TenantId,
-        at: Timestamp,
-        limit: u32,
-    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-        let t = tenant.clone();
-        self.read_as_host(tenant, move |db| maintain::expired(db, &t, at, limit))
-            .await
-    }
-
+#[async_trait]
+impl Upkeep for SqliteStore {
     async fn tenants_with_work(
         &self,
         work: DueWork,
@@ -765,31 +593,6 @@ impl Store for SqliteStore {
         self.read_as_host(tenant, row_hash::unhashed).await
     }
 
-    async fn acquire_lease(
-        &self,
-        tenant: &TenantId,
-        pass: &'static str,
-        holder: &str,
-        now: Timestamp,
-        for_ms: u64,
-    ) -> Result<Option<Fence>, StoreError> {
-        let t = tenant.clone();
-        let holder = holder.to_owned();
-        self.tenant_file(tenant)
-            .await?
-            .write(move |db| lease::claim(db, &t, pass, &holder, now, for_ms))
-            .await
-    }
-
-    async fn release_lease(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
-        let t = tenant.clone();
-        let fence = fence.clone();
-        self.tenant_file(tenant)
-            .await?
-            .write(move |db| lease::release(db, &t, &fence))
-            .await
-    }
-
     fn watch_work(&self) -> watch::Receiver<u64> {
         self.wake.subscribe()
     }
@@ -809,57 +612,23 @@ impl Store for SqliteStore {
             shared: false,
         }
     }
-
-    async fn commit(&self, batch: Batch) -> Result<CommitResult, StoreError> {
-        self.tenant_file(batch.tenant()).await?.commit(batch).await
-    }
 }
 
 /// Records under review are read on the writer's connection: SQLite refuses them to readers.
 #[async_trait]
 impl Review for SqliteStore {
-    async fn review_record(
+    async fn review_records_by(
         &self,
         tenant: &TenantId,
         kind: RecordKind,
-        key: &str,
-    ) -> Result<Option<Record>, StoreError> {
-        let t = tenant.clone();
-        let key = key.to_owned();
-        self.tenant_file(tenant)
-            .await?
-            .write(move |db| record::get(db, &t, kind, &key))
-            .await
-    }
-
-    async fn review_records(
-        &self,
-        tenant: &TenantId,
-        kind: RecordKind,
-        prefix: &str,
-        after: Option<&str>,
+        lookup: &RecordLookup,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
         let t = tenant.clone();
-        let prefix = prefix.to_owned();
-        let after = after.map(str::to_owned);
+        let lookup = lookup.clone();
         self.tenant_file(tenant)
             .await?
-            .write(move |db| record::list(db, &t, kind, &prefix, after.as_deref(), limit))
-            .await
-    }
-
-    async fn due_review_records(
-        &self,
-        tenant: &TenantId,
-        kind: RecordKind,
-        until: Timestamp,
-        limit: u32,
-    ) -> Result<Vec<Record>, StoreError> {
-        let t = tenant.clone();
-        self.tenant_file(tenant)
-            .await?
-            .write(move |db| record::due(db, &t, kind, until, None, limit))
+            .write(move |db| record::records(db, &t, kind, &lookup, limit))
             .await
     }
 }

@@ -2,12 +2,21 @@
 //! traits runs every statement, and SQLite serves each from an index that narrows more than the
 //! tenant, the statements of triggers included. What reads a whole tenant on purpose is named here.
 
-use super::connection::{self, HOST_MIGRATIONS, TENANT_MIGRATIONS};
+use super::connection::{self, HOST_MIGRATIONS, TENANT_MIGRATIONS, store_error};
+use super::copy::put_entries;
 use super::identity::as_actor;
 use super::index::VectorIndex;
+use super::load::entry_rows_while;
+use super::stats::count_totals;
 use super::{Location, SqliteDirectory, SqliteStore, save, statement_log};
-use remem_core::{Actor, Batch, Embedding, ModelId, Permission, PrincipalId, ShapePolicy, Trust};
-use remem_store::{Directory, Filter, KeyRecord, Probe, ReadAt, Store, TenantRecord};
+use crate::rows::entry;
+use remem_core::{
+    Actor, Batch, Embedding, ModelId, Permission, PrincipalId, ShapePolicy, TenantId, Trust,
+};
+use remem_store::{
+    Directory, EntryCalls, EntryReads, Filter, KeyRecord, Ledger, Probe, ReadAt, TenantRecord,
+    Upkeep, Vectors,
+};
 use remem_testkit::conformance::{self, NOON, admit, draft, id, scope};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -42,6 +51,7 @@ const ACCEPTED: &[(&str, &str, &str)] = &[
         "event USING PRIMARY KEY (tenant_id=?)",
         "verify follows the whole chain",
     ),
+    // Of all tenants.
     (
         "count(*) FROM api_key)",
         "SCAN ",
@@ -59,11 +69,13 @@ const ACCEPTED: &[(&str, &str, &str)] = &[
         "SEARCH tenant USING PRIMARY KEY (tenant_id=?)",
         "the whole key",
     ),
+    // Of all tenants, here and below.
     (
         "FROM tenant",
         "SCAN tenant",
         "the directory is read into memory when it has changed",
     ),
+    // Of all tenants.
     (
         "FROM api_key",
         "SCAN api_key",
@@ -105,9 +117,15 @@ const ACCEPTED: &[(&str, &str, &str)] = &[
         "the totals of a memory",
     ),
     (
-        "octet_length",
-        "entry_subject_row (tenant_id=? AND scope_id=?)",
-        "the totals of a memory",
+        "s.entries - h.entries",
+        "entry_list (tenant_id=? AND scope_id=?)",
+        "the first row of the index is read",
+    ),
+    ("WITH counted AS", "", "verify counts the totals again"),
+    (
+        "UPDATE scope SET (entries",
+        "",
+        "a copy counts the totals once",
     ),
     (
         "retention r",
@@ -130,8 +148,18 @@ const ACCEPTED: &[(&str, &str, &str)] = &[
         "vectors are discarded after a change of the model, in pages",
     ),
     (
-        "WITH RECURSIVE carrying",
+        "WITH RECURSIVE given",
+        "SCAN w",
+        "the rows that were found so far",
+    ),
+    (
+        "WITH RECURSIVE merged",
         "SCAN c",
+        "the rows that were found so far",
+    ),
+    (
+        "WITH RECURSIVE merged",
+        "SCAN a",
         "the rows that were found so far",
     ),
 ];
@@ -202,12 +230,20 @@ async fn use_the_rest(store: &SqliteStore, folder: &Path) {
     for filter in [Filter::default(), filter] {
         store.search(&own, &probe, &filter, 5, &now).await.unwrap();
     }
+    let earlier = ReadAt::AsOf {
+        then: NOON,
+        at: NOON,
+    };
+    assert_eq!(store.stats(&own, &earlier).await.unwrap().entries, 1);
+    let listed = store.memories(&tenant, &Actor::Host, None, 9, &earlier);
+    assert_eq!(listed.await.unwrap().len(), 1);
+    copy_onto_itself(store, &tenant).await;
     store.discard_vectors(&tenant, &[], 10).await.unwrap();
     store.scrub(&tenant, NOON, true).await.unwrap();
     store.verify(&tenant).await.unwrap();
-    // Rows from before there were hashes.
     let path = folder.join("tenants/rest.db");
     let older = Connection::open(&path).unwrap();
+    // Rows from before there were hashes. One file has one tenant.
     let sql = "UPDATE entry SET row_hash = NULL; INSERT INTO hash_fill (name) VALUES ('entry')";
     older.execute_batch(sql).unwrap();
     assert_eq!(store.count_rows_without_hash(&tenant).await.unwrap(), 1);
@@ -219,6 +255,22 @@ async fn use_the_rest(store: &SqliteStore, folder: &Path) {
     let reader = connection::reader(&path).unwrap();
     let direction = Embedding::from_components(&[1.0; 16]).unwrap();
     vectors.nearest(&reader, &direction, 1, None).unwrap();
+}
+
+/// Copies an entry of a tenant to where it is already, with the statements of a copy.
+async fn copy_onto_itself(store: &SqliteStore, tenant: &TenantId) {
+    let sql = format!(
+        "SELECT {} FROM entry e WHERE e.tenant_id = ?1 AND e.row_id = 1",
+        entry::select_list("e", "true")
+    );
+    let name = tenant.clone();
+    let copied = store.transact(tenant, move |db| {
+        let page = entry_rows_while(db, &sql, [name.as_str()], |_| true)?;
+        assert_eq!(page.len(), 1);
+        put_entries(db, &name, page)?;
+        count_totals(db, &name).map_err(store_error)
+    });
+    copied.await.unwrap();
 }
 
 async fn use_the_directory(directory: &SqliteDirectory) {

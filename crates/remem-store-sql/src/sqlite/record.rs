@@ -2,11 +2,11 @@
 //! and source. Records under review (inert ones) are in a separate table, which no reader may read.
 
 use super::connection::store_error;
-use super::rows::scope_id;
+use super::rows::{StatementBuilder, boxed, json_names, scope_id};
 use crate::stored::prefix_end;
 use remem_core::{EntryId, MemoryRef, Record, RecordKind, RecordLinks, TenantId, Timestamp};
 use remem_store::{RecordLookup, StoreError};
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
 /// The earliest due time of any record of the tenant, or `i64::MAX`.
@@ -22,158 +22,71 @@ const RECORD_COLUMNS: &str =
     LEFT JOIN entry e ON e.tenant_id = r.tenant_id AND e.row_id = r.source_row
     LEFT JOIN scope s ON s.tenant_id = r.tenant_id AND s.scope_id = r.source_scope";
 
-pub(super) fn get(
+/// Records of a kind, by the table that holds it.
+pub(super) fn records(
     db: &Connection,
     tenant: &TenantId,
     kind: RecordKind,
-    key: &str,
-) -> Result<Option<Record>, StoreError> {
-    let sql = format!(
-        "SELECT {} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.key = ?3",
-        columns_of(kind)
-    );
-    let values = params![tenant.as_str(), kind.as_str(), key];
-    db.prepare_cached(&sql)
-        .and_then(|mut query| {
-            query
-                .query_row(values, |row| read_record(row, kind))
-                .optional()
-        })
+    lookup: &RecordLookup,
+    limit: u32,
+) -> Result<Vec<Record>, StoreError> {
+    let name = tenant.as_str().to_owned();
+    // Else SQLite would walk all records of the kind, in the order of their keys.
+    let columns = match lookup {
+        RecordLookup::Topic { .. } => {
+            RECORD_COLUMNS.replacen("record r", "record r INDEXED BY record_topic", 1)
+        }
+        RecordLookup::Sources(_) => {
+            RECORD_COLUMNS.replacen("record r", "record r INDEXED BY record_source", 1)
+        }
+        _ => columns_of(kind).to_owned(),
+    };
+    let mut statement = StatementBuilder::new(format!("SELECT {columns}"));
+    let key = boxed([&name, &kind.as_str()]);
+    statement.push(" WHERE r.tenant_id = ? AND r.kind = ?", key);
+    match lookup {
+        RecordLookup::Name(name) => statement.push(" AND r.key = ?", boxed([name])),
+        RecordLookup::Names { prefix, after } => {
+            let named = " AND r.key >= ? AND r.key > ? AND r.key < ? ORDER BY r.key";
+            let after = after.clone().unwrap_or_default();
+            statement.push(named, boxed([prefix, &after, &prefix_end(prefix)]));
+        }
+        RecordLookup::Due { until, after } => {
+            let due = " AND r.due IS NOT NULL AND r.due <= ? AND (r.due, r.key) > (?, ?) ORDER BY r.due, r.key";
+            let (at, name) = after
+                .clone()
+                .unwrap_or((Timestamp(i64::MIN), String::new()));
+            statement.push(due, boxed([&until.0, &at.0, &name]));
+        }
+        RecordLookup::Topic { topic, after } => {
+            let waiting = " AND r.topic = ? AND r.key > ? ORDER BY r.key";
+            statement.push(waiting, boxed([topic, &after.clone().unwrap_or_default()]));
+        }
+        RecordLookup::Source(memory_ref, id) => {
+            let Some(scope) = scope_id(db, tenant, memory_ref).map_err(store_error)? else {
+                return Ok(Vec::new());
+            };
+            let made = " AND r.source_scope = ? AND r.source_row =
+               (SELECT row_id FROM entry WHERE tenant_id = ? AND scope_id = ? AND id = ?) ORDER BY r.key";
+            let id = id.as_str().to_owned();
+            statement.push(made, boxed([&scope, &name, &scope, &id]));
+        }
+        RecordLookup::Sources(entries) => {
+            let made = " AND r.source_row IS NOT NULL AND (r.source_scope, r.source_row)
+               IN (SELECT i.scope_id, i.row_id FROM json_each(?) w
+                 CROSS JOIN scope o ON o.tenant_id = ?1 AND o.memory_ref = json_extract(w.value, '$[0]')
+                 CROSS JOIN entry i ON i.tenant_id = ?1 AND i.scope_id = o.scope_id AND i.id = json_extract(w.value, '$[1]'))
+               ORDER BY r.key";
+            statement.push(made, boxed([&json_names(entries)]));
+        }
+    }
+    statement.push(" LIMIT ?", boxed([&limit]));
+    statement
+        .query(db, |row| read_record(row, kind))
         .map_err(store_error)
 }
 
-pub(super) fn list(
-    db: &Connection,
-    tenant: &TenantId,
-    kind: RecordKind,
-    prefix: &str,
-    after: Option<&str>,
-    limit: u32,
-) -> Result<Vec<Record>, StoreError> {
-    let sql = format!(
-        "SELECT {} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.key >= ?3 AND r.key > ?4 AND r.key < ?5 ORDER BY r.key LIMIT ?6",
-        columns_of(kind)
-    );
-    let end = prefix_end(prefix);
-    query_records(
-        db,
-        kind,
-        &sql,
-        params![
-            tenant.as_str(),
-            kind.as_str(),
-            prefix,
-            after.unwrap_or(""),
-            end,
-            limit
-        ],
-    )
-}
-
-/// Records that are due by `until`, the earliest first, from either table: the columns used are the
-/// same in both.
-pub(super) fn due(
-    db: &Connection,
-    tenant: &TenantId,
-    kind: RecordKind,
-    until: Timestamp,
-    after: Option<&(Timestamp, String)>,
-    limit: u32,
-) -> Result<Vec<Record>, StoreError> {
-    let sql = format!(
-        "SELECT {} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.due IS NOT NULL AND r.due <= ?3 AND (r.due, r.key) > (?4, ?5)
-         ORDER BY r.due, r.key LIMIT ?6",
-        columns_of(kind)
-    );
-    let (instant, key) = after.map_or((i64::MIN, ""), |(at, key)| (at.0, key.as_str()));
-    query_records(
-        db,
-        kind,
-        &sql,
-        params![tenant.as_str(), kind.as_str(), until.0, instant, key, limit],
-    )
-}
-
-/// Records by due time, by topic or by source entry.
-pub(super) fn tied(
-    db: &Connection,
-    tenant: &TenantId,
-    kind: RecordKind,
-    tie: &RecordLookup,
-    limit: u32,
-) -> Result<Vec<Record>, StoreError> {
-    match tie {
-        RecordLookup::Due { until, after } => due(db, tenant, kind, *until, after.as_ref(), limit),
-        RecordLookup::Topic { topic, after } => {
-            // Else SQLite would walk all records of the kind, in the order of their keys.
-            let columns =
-                RECORD_COLUMNS.replacen("record r", "record r INDEXED BY record_topic", 1);
-            let sql = format!(
-                "SELECT {columns} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.topic = ?3 AND r.key > ?4 ORDER BY r.key LIMIT ?5"
-            );
-            query_records(
-                db,
-                kind,
-                &sql,
-                params![
-                    tenant.as_str(),
-                    kind.as_str(),
-                    topic,
-                    after.as_deref().unwrap_or(""),
-                    limit
-                ],
-            )
-        }
-        RecordLookup::Source(memory_ref, id) => {
-            records_of_source(db, tenant, kind, (memory_ref, id), limit)
-        }
-        RecordLookup::Sources(entries) => {
-            let sql = format!(
-                "SELECT {RECORD_COLUMNS} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.source_row IS NOT NULL AND (r.source_scope, r.source_row)
-                   IN (SELECT i.scope_id, i.row_id FROM json_each(?3) w
-                     CROSS JOIN scope o ON o.tenant_id = ?1 AND o.memory_ref = json_extract(w.value, '$[0]')
-                     CROSS JOIN entry i ON i.tenant_id = ?1 AND i.scope_id = o.scope_id AND i.id = json_extract(w.value, '$[1]'))
-                 ORDER BY r.key LIMIT ?4"
-            );
-            let names: Vec<[&str; 2]> = entries
-                .iter()
-                .map(|(memory_ref, id)| [memory_ref.as_str(), id.as_str()])
-                .collect();
-            let names = serde_json::json!(names).to_string();
-            query_records(
-                db,
-                kind,
-                &sql,
-                params![tenant.as_str(), kind.as_str(), names, limit],
-            )
-        }
-    }
-}
-
-/// Records that were made from an entry.
-fn records_of_source(
-    db: &Connection,
-    tenant: &TenantId,
-    kind: RecordKind,
-    (memory_ref, id): (&MemoryRef, &EntryId),
-    limit: u32,
-) -> Result<Vec<Record>, StoreError> {
-    let Some(scope) = scope_id(db, tenant, memory_ref).map_err(store_error)? else {
-        return Ok(Vec::new());
-    };
-    let sql = format!(
-        "SELECT {RECORD_COLUMNS} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.source_scope = ?3 AND r.source_row =
-           (SELECT row_id FROM entry WHERE tenant_id = ?1 AND scope_id = ?3 AND id = ?4) ORDER BY r.key LIMIT ?5"
-    );
-    query_records(
-        db,
-        kind,
-        &sql,
-        params![tenant.as_str(), kind.as_str(), scope, id.as_str(), limit],
-    )
-}
-
-/// The beginning of a statement.
+/// The columns and the table of a kind of record.
 fn columns_of(kind: RecordKind) -> &'static str {
     // The tenant is bound by what follows.
     if kind.is_under_review() {
@@ -181,21 +94,6 @@ fn columns_of(kind: RecordKind) -> &'static str {
     } else {
         RECORD_COLUMNS
     }
-}
-
-fn query_records(
-    db: &Connection,
-    kind: RecordKind,
-    sql: &str,
-    values: impl Params,
-) -> Result<Vec<Record>, StoreError> {
-    db.prepare_cached(sql)
-        .and_then(|mut query| {
-            query
-                .query_map(values, |row| read_record(row, kind))?
-                .collect()
-        })
-        .map_err(store_error)
 }
 
 fn read_record(row: &Row<'_>, kind: RecordKind) -> rusqlite::Result<Record> {

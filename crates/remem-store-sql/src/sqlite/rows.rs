@@ -1,76 +1,20 @@
 //! Converts rows to values, and builds the one condition that decides which rows a reader may see.
 
+use super::connection::store_error;
 use super::identity::visible_to_actor;
-use remem_core::entry::{Facets, RevisionRange};
+use super::load::SqliteRow;
+use crate::rows::entry;
 use remem_core::sabotage;
-use remem_core::{
-    Entry, EntryId, Evidence, InteractionId, MemoryRef, Revision, RunId, SessionId, TenantId,
-    Timestamp, WorldId,
-};
-use remem_store::ReadAt;
+use remem_core::{Entry, EntryId, MemoryRef, Revision, RunId, TenantId};
+use remem_store::{ReadAt, StoreError};
 use rusqlite::types::ToSql;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::BTreeSet;
 
-/// The columns of an entry in the order that `read_entry` reads them.
-pub(super) const ENTRY_COLUMNS: &str =
-    "e.id, e.content, e.tags, e.metadata, e.created_at, e.expires_at, e.tier, e.typology, e.rev_from, e.rev_to, e.scan, e.session,
-     e.interaction, e.world, e.slot, e.valid_at, e.invalid_at, e.trust, e.evidence";
-/// The number of these columns: other columns that a statement selects come after them.
-pub(super) const ENTRY_WIDTH: usize = 19;
-
+/// Reads an entry from the columns of `entry::WITH_TEXT`.
 pub(super) fn read_entry(row: &Row<'_>, memory_ref: &MemoryRef) -> rusqlite::Result<Entry> {
-    let id: String = row.get(0)?;
-    let tags: String = row.get(2)?;
-    let metadata: Option<String> = row.get(3)?;
-    let tier: String = row.get(6)?;
-    let typology: String = row.get(7)?;
-    let unreadable = |column| {
-        rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text)
-    };
-    Ok(Entry {
-        id: EntryId::parse(&id).ok_or_else(|| unreadable(0))?,
-        memory_ref: memory_ref.clone(),
-        content: row.get(1)?,
-        tags: serde_json::from_str(&tags).map_err(|_| unreadable(2))?,
-        metadata: metadata
-            .map(|text| serde_json::from_str(&text))
-            .transpose()
-            .map_err(|_| unreadable(3))?,
-        created_at: Timestamp(row.get(4)?),
-        expires_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
-        tier: tier.parse().map_err(|_| unreadable(6))?,
-        typology: typology.parse().map_err(|_| unreadable(7))?,
-        facets: read_facets(row)?,
-        visible: RevisionRange {
-            from: Revision(row.get(8)?),
-            to: row.get::<_, Option<u64>>(9)?.map(Revision),
-        },
-        redaction_fingerprint: row.get::<_, i64>(10)?.cast_unsigned(),
-    })
-}
-
-fn read_facets(row: &Row<'_>) -> rusqlite::Result<Facets> {
-    let unreadable = |column| {
-        rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text)
-    };
-    let text = |column| row.get::<_, Option<String>>(column);
-    let trust: String = row.get(17)?;
-    let evidence: String = row.get(18)?;
-    Ok(Facets {
-        session: text(11)?
-            .map(|id| SessionId::parse(&id).ok_or_else(|| unreadable(11)))
-            .transpose()?,
-        interaction: text(12)?
-            .map(|id| InteractionId::parse(&id).ok_or_else(|| unreadable(12)))
-            .transpose()?,
-        world: text(13)?.map_or(Ok(WorldId::none()), |id| {
-            WorldId::parse(&id).ok_or_else(|| unreadable(13))
-        })?,
-        slot: text(14)?,
-        valid_at: row.get::<_, Option<i64>>(15)?.map(Timestamp),
-        invalid_at: row.get::<_, Option<i64>>(16)?.map(Timestamp),
-        trust: trust.parse().map_err(|_| unreadable(17))?,
-        evidence: Evidence::from_text(&evidence).ok_or_else(|| unreadable(18))?,
+    entry::read_entry(&mut SqliteRow::new(row), memory_ref).map_err(|_| {
+        rusqlite::Error::InvalidColumnType(0, "entry".to_owned(), rusqlite::types::Type::Text)
     })
 }
 
@@ -222,6 +166,22 @@ impl StatementBuilder {
         }
     }
 
+    /// Runs the statement, and reads each row by its columns.
+    pub fn read<T>(
+        &self,
+        db: &Connection,
+        mut read: impl FnMut(&mut SqliteRow<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut statement = db.prepare_cached(&self.sql).map_err(store_error)?;
+        let params = rusqlite::params_from_iter(self.params.iter());
+        let mut rows = statement.query(params).map_err(store_error)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().map_err(store_error)? {
+            found.push(read(&mut SqliteRow::new(row))?);
+        }
+        Ok(found)
+    }
+
     pub fn query<T>(
         &self,
         db: &Connection,
@@ -248,6 +208,15 @@ impl<T: ToSql + Clone + 'static> OwnedParam for T {
     fn boxed(&self) -> Box<dyn ToSql> {
         Box::new(self.clone())
     }
+}
+
+/// Names of entries as the JSON text that a statement takes, each once.
+pub(super) fn json_names(names: &[(MemoryRef, EntryId)]) -> String {
+    let names: BTreeSet<&(MemoryRef, EntryId)> = names.iter().collect();
+    let pairs = names
+        .iter()
+        .map(|(memory_ref, id)| [memory_ref.as_str(), id.as_str()]);
+    serde_json::Value::from_iter(pairs.map(Vec::from)).to_string()
 }
 
 /// The row id of the memory of that name, if the actor may know of it.

@@ -6,8 +6,9 @@ use super::identity::as_actor;
 use super::index::{MemoryIndex, MemoryKey, RankedRows};
 use super::index_cache::{CachedIndex, IndexCache, OutdatedIndex};
 use super::read::{push_attributes, push_created, push_tags};
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, StatementBuilder, boxed, read_entry, scope_id};
+use super::rows::{StatementBuilder, boxed, read_entry, scope_id};
 use super::tenant::TenantFile;
+use crate::rows::entry;
 use remem_core::sabotage;
 use remem_core::{Embedding, Entry, Scope};
 use remem_store::{CandidateSet, Filter, Probe, ReadAt, SearchCandidate, StoreError};
@@ -210,10 +211,11 @@ impl IndexSearch<'_> {
             .chain(std::iter::repeat(-1))
             .take(ROWS_PER_READ);
         let mut statement = StatementBuilder::new(format!(
-            "SELECT {ENTRY_COLUMNS}, e.row_id, e.support, v.bytes,
+            "SELECT {}, e.row_id, e.support, v.bytes,
                (SELECT count(*) FROM action_link l WHERE l.row_id = e.row_id)
              FROM entry e NOT INDEXED LEFT JOIN vector v ON v.row_id = e.row_id AND v.model = ?
-             WHERE e.row_id IN ({places}) AND "
+             WHERE e.row_id IN ({places}) AND ",
+            *entry::WITH_TEXT
         ));
         statement.params.push(Box::new(model));
         statement
@@ -228,12 +230,12 @@ impl IndexSearch<'_> {
         push_created(&mut statement, self.filter, "e");
         push_attributes(&mut statement, self.filter);
         statement.query(self.db, |row| {
-            let vector: Option<Vec<u8>> = row.get(ENTRY_WIDTH + 2)?;
+            let vector: Option<Vec<u8>> = row.get(entry::WIDTH + 2)?;
             let vector = vector.and_then(|bytes| Embedding::from_bytes(&bytes));
-            let support = row.get(ENTRY_WIDTH + 1)?;
-            let uses = row.get(ENTRY_WIDTH + 3)?;
+            let support = row.get(entry::WIDTH + 1)?;
+            let uses = row.get(entry::WIDTH + 3)?;
             Ok((
-                row.get(ENTRY_WIDTH)?,
+                row.get(entry::WIDTH)?,
                 VisibleRow {
                     entry: read_entry(row, &self.scope.memory_ref)?,
                     support,

@@ -1,29 +1,28 @@
 //! The snapshots that runs hold, and the removed texts that must not be erased while they do.
 
 use super::connection::store_error;
-use super::maintain::entry_names;
-use remem_core::{EntryId, MemoryRef, Revision, RunId, TenantId, Timestamp};
+use remem_core::{Revision, RunId, TenantId, Timestamp};
 use remem_store::{Snapshot, StoreError};
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
-/// SQL condition: an entry that was removed, whose text is still stored, and whose reason of
+/// SQL condition: an entry `e` that was removed, whose text is still stored, and whose reason of
 /// removal does not keep the text (see `Reason::keeps_text`).
 pub(super) const REMOVED_WITH_TEXT: &str =
-    "erased_at IS NULL AND removed_reason IN ('deleted', 'compacted', 'closed')";
+    "e.erased_at IS NULL AND e.removed_reason IN ('deleted', 'compacted', 'closed')";
 
 /// SQL condition on a removed entry: no open snapshot is older than its end, so no run can read it.
-pub(super) const IN_NO_SNAPSHOT: &str = "NOT EXISTS (SELECT 1 FROM snapshot s WHERE s.tenant_id = entry.tenant_id AND s.revision < entry.rev_to)";
+pub(super) const IN_NO_SNAPSHOT: &str = "NOT EXISTS (SELECT 1 FROM snapshot h WHERE h.tenant_id = e.tenant_id AND h.revision < e.rev_to)";
 
 /// SQL expression: the last revision whose removed entries no open snapshot can read. One value for
-/// the statement, so that an index finds these entries among all that runs still protect.
-const UNPROTECTED_UNTIL: &str =
+/// the statement, whose first parameter is the tenant, so that an index finds these entries among all that runs still protect.
+pub(super) const UNPROTECTED_UNTIL: &str =
     "coalesce((SELECT min(revision) FROM snapshot WHERE tenant_id = ?1), 9223372036854775807)";
 
 /// Whether there are removed texts that no snapshot protects any more.
 pub(super) fn has_erasable_text(db: &Connection, tenant: &TenantId) -> rusqlite::Result<bool> {
     let sql = format!(
-        "SELECT 1 FROM entry INDEXED BY entry_spent
-         WHERE tenant_id = ?1 AND {REMOVED_WITH_TEXT} AND rev_to <= {UNPROTECTED_UNTIL} LIMIT 1"
+        "SELECT 1 FROM entry e INDEXED BY entry_spent
+         WHERE e.tenant_id = ?1 AND {REMOVED_WITH_TEXT} AND e.rev_to <= {UNPROTECTED_UNTIL} LIMIT 1"
     );
     db.prepare_cached(&sql)?.exists([tenant.as_str()])
 }
@@ -46,17 +45,4 @@ pub(super) fn list(db: &Connection, tenant: &TenantId) -> Result<Vec<Snapshot>, 
             })
         })
         .collect()
-}
-
-/// Removed entries whose text may be erased, in the order of their removal.
-pub(super) fn ended(
-    db: &Connection,
-    tenant: &TenantId,
-    limit: u32,
-) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-    let sql = format!(
-        "SELECT scope.memory_ref, entry.id FROM entry INDEXED BY entry_spent CROSS JOIN scope ON scope.tenant_id = entry.tenant_id AND scope.scope_id = entry.scope_id
-         WHERE entry.tenant_id = ?1 AND {REMOVED_WITH_TEXT} AND entry.rev_to <= {UNPROTECTED_UNTIL} ORDER BY entry.rev_to LIMIT ?2"
-    );
-    entry_names(db, &sql, params![tenant.as_str(), limit])
 }

@@ -83,10 +83,11 @@ fn totals_statement(tenant: &TenantId, scope_id: i64, now: Timestamp) -> Stateme
         statement.push(&format!(" ORDER BY {order} LIMIT 1)"), []);
     }
     statement.push(
-        ", s.expiring - h.expiring, s.with_subject - h.with_subject FROM scope s,
+        ", s.expiring - h.expiring, s.with_subject - h.with_subject
+         FROM (SELECT * FROM scope WHERE tenant_id = ? AND scope_id = ?) s,
            (SELECT count(*) AS entries, coalesce(sum(bytes), 0) AS content_bytes, count(expires_at) AS expiring,
               coalesce(sum(has_subject), 0) AS with_subject FROM (",
-        [],
+        boxed([&tenant.as_str().to_owned(), &scope_id]),
     );
     let columns =
         format!("octet_length(e.content) AS bytes, e.expires_at, {HAS_SUBJECT} AS has_subject");
@@ -104,10 +105,7 @@ fn totals_statement(tenant: &TenantId, scope_id: i64, now: Timestamp) -> Stateme
             push_hidden(&mut statement, &columns, part, tenant, Some(scope_id), now);
         }
     });
-    statement.push(
-        ")) h WHERE s.tenant_id = ? AND s.scope_id = ?",
-        boxed([&tenant.as_str().to_owned(), &scope_id]),
-    );
+    statement.push(")) h", []);
     statement
 }
 
@@ -166,13 +164,13 @@ pub(super) fn scopes(
     match at {
         ReadAt::Now(now) => push_list_by_totals(&mut statement, tenant, *now),
         ReadAt::Snapshot { .. } | ReadAt::AsOf { .. } => {
-            statement.push("SELECT s.memory_ref, s.scope_id FROM scope s", []);
+            statement.push("SELECT s.memory_ref, s.scope_id", []);
         }
     }
     let after = after.map_or("", MemoryRef::as_str).to_owned();
     statement.push(
         &format!(
-            " WHERE s.tenant_id = ? AND s.memory_ref > ? AND {} ORDER BY s.memory_ref LIMIT ?",
+            " FROM scope s WHERE s.tenant_id = ? AND s.memory_ref > ? AND {} ORDER BY s.memory_ref LIMIT ?",
             visible_to_actor("s")
         ),
         boxed([&name, &after, &limit]),
@@ -218,5 +216,4 @@ fn push_list_by_totals(statement: &mut StatementBuilder, tenant: &TenantId, now:
         push_hidden(statement, "1", part, tenant, None, now);
         statement.push("))", []);
     }
-    statement.push(" FROM scope s", []);
 }

@@ -1,19 +1,16 @@
-//! Reads of workshop memories: slots, rules, actions, retention, and statements that have ended.
+//! Reads of workshop memories: rules, actions and retention.
 //! `constraint_error` translates the errors that triggers of the schema raise.
 
 use super::connection::store_error;
 use super::identity::visible_to_actor;
-use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, read_entry, scope_id};
-use super::snapshot;
+use super::rows::scope_id;
+use crate::stored::rule_bounds;
 use remem_core::trgm::{Trigrams, is_guarded};
 use remem_core::{
     Batch, Change, EntryId, MemoryRef, PrincipalId, Rejection, RuleId, Scope, TenantId, Timestamp,
     WorldId,
 };
-use remem_store::{
-    ActionLink, EndedStatement, EntryState, RetentionCount, RetentionState, RowCursor, SlotAnswer,
-    StoreError, WorldRule,
-};
+use remem_store::{ActionLink, RetentionCount, RetentionState, RuleRange, StoreError, WorldRule};
 use rusqlite::{Connection, Params, Row, params};
 
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
@@ -29,79 +26,34 @@ fn query_rows<T>(
         .map_err(store_error)
 }
 
-/// All entries of a slot, oldest first, with how each ended.
-pub(super) fn slot(
-    db: &Connection,
-    scope: &Scope,
-    slot: &str,
-    limit: u32,
-) -> Result<Vec<SlotAnswer>, StoreError> {
-    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(store_error)? else {
-        return Ok(Vec::new());
-    };
-    let sql = format!(
-        "SELECT {ENTRY_COLUMNS}, e.removed_reason, e.ended_at, (SELECT r.id FROM entry r WHERE r.row_id = e.replaced_by) FROM entry e
-         WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.slot = ?3 AND e.erased_at IS NULL AND {}
-         ORDER BY coalesce(e.valid_at, e.created_at) DESC, e.created_at DESC, e.id DESC LIMIT ?4",
-        visible_to_actor("e")
-    );
-    let read = |row: &Row<'_>| {
-        let reason: Option<String> = row.get(ENTRY_WIDTH)?;
-        let ended_at: Option<i64> = row.get(ENTRY_WIDTH + 1)?;
-        let by: Option<String> = row.get(ENTRY_WIDTH + 2)?;
-        Ok((read_entry(row, &scope.memory_ref)?, reason, ended_at, by))
-    };
-    let mut found = query_rows(
-        db,
-        &sql,
-        params![scope.tenant.as_str(), found, slot, limit],
-        read,
-    )?;
-    found.reverse();
-    let answer =
-        |(entry, reason, ended_at, by): (_, Option<String>, Option<i64>, Option<String>)| {
-            let state = EntryState::from_stored(reason.as_deref()).ok_or(MALFORMED)?;
-            let replaced_by = by
-                .map(|id| EntryId::parse(&id).ok_or(MALFORMED))
-                .transpose()?;
-            Ok(SlotAnswer {
-                entry,
-                state,
-                ended_at: ended_at.map(Timestamp),
-                replaced_by,
-            })
-        };
-    found.into_iter().map(answer).collect()
-}
-
-/// The rules of a world, in the order of their ids.
+/// Rules, in the order of world and id.
 pub(super) fn rules(
     db: &Connection,
     tenant: &TenantId,
-    world: &WorldId,
-    after: Option<&RuleId>,
+    range: &RuleRange,
     limit: u32,
-) -> Result<Vec<WorldRule>, StoreError> {
-    let sql = "SELECT id, body, at FROM rule WHERE tenant_id = ?1 AND world = ?2 AND id > ?3 ORDER BY id LIMIT ?4";
-    let values = params![
-        tenant.as_str(),
-        world.as_str(),
-        after.map_or("", RuleId::as_str),
-        limit
-    ];
-    let rule_rows: Vec<(String, String, i64)> = query_rows(db, sql, values, |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+) -> Result<Vec<(WorldId, WorldRule)>, StoreError> {
+    let sql = format!(
+        "SELECT world, id, body, at FROM rule WHERE tenant_id = ?1 AND {} ORDER BY world, id LIMIT ?4",
+        match range {
+            RuleRange::OfWorld(..) => "world = ?2 AND id > ?3",
+            RuleRange::All(_) => "(world, id) > (?2, ?3)",
+        }
+    );
+    let (world, after) = rule_bounds(range);
+    let values = params![tenant.as_str(), world, after, limit];
+    let rules: Vec<(String, String, String, i64)> = query_rows(db, &sql, values, |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
     })?;
-    rule_rows
-        .into_iter()
-        .map(|(id, body, at)| {
-            Ok(WorldRule {
-                id: RuleId::parse(&id).ok_or(MALFORMED)?,
-                body,
-                at: Timestamp(at),
-            })
-        })
-        .collect()
+    let rule = |(world, id, body, at): (String, String, String, i64)| {
+        let rule = WorldRule {
+            id: RuleId::parse(&id).ok_or(MALFORMED)?,
+            body,
+            at: Timestamp(at),
+        };
+        Ok((WorldId::parse(&world).ok_or(MALFORMED)?, rule))
+    };
+    rules.into_iter().map(rule).collect()
 }
 
 /// A rule that this text restates, if there is one.
@@ -195,46 +147,6 @@ pub(super) fn retention(
     }
     counts.sort_unstable();
     Ok(counts)
-}
-
-/// Statements whose validity ended before `before`, and whose text can be erased.
-pub(super) fn faded(
-    db: &Connection,
-    tenant: &TenantId,
-    before: Timestamp,
-    after: Option<(Timestamp, RowCursor)>,
-    limit: u32,
-) -> Result<Vec<EndedStatement>, StoreError> {
-    let sql = format!(
-        "SELECT scope.memory_ref, entry.id, entry.invalid_at, entry.row_id FROM entry INDEXED BY entry_faded JOIN scope ON scope.scope_id = entry.scope_id
-         WHERE entry.tenant_id = ?1 AND entry.invalid_at IS NOT NULL AND entry.erased_at IS NULL AND entry.invalid_at < ?2
-           AND entry.invalid_at >= ?3 AND (entry.invalid_at > ?3 OR entry.row_id > ?4)
-           AND (entry.rev_to IS NULL OR (entry.removed_reason = 'invalidated' AND {}))
-           AND NOT EXISTS (SELECT 1 FROM action_link l WHERE l.tenant_id = entry.tenant_id AND l.row_id = entry.row_id) ORDER BY entry.invalid_at, entry.row_id LIMIT ?5",
-        snapshot::IN_NO_SNAPSHOT
-    );
-    let after = after.unwrap_or((Timestamp(i64::MIN), RowCursor(0, i64::MIN)));
-    let rows: Vec<(String, String, i64, i64)> = db
-        .prepare_cached(&sql)
-        .and_then(|mut query| {
-            let bound = params![tenant.as_str(), before.0, after.0.0, after.1.1, limit];
-            query
-                .query_map(bound, |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-                })?
-                .collect()
-        })
-        .map_err(store_error)?;
-    rows.into_iter()
-        .map(|(memory_ref, id, ended_at, row)| {
-            Ok(EndedStatement {
-                ended_at: Timestamp(ended_at),
-                row: RowCursor(0, row),
-                memory_ref: MemoryRef::parse(&memory_ref).ok_or(MALFORMED)?,
-                id: EntryId::parse(&id).ok_or(MALFORMED)?,
-            })
-        })
-        .collect()
 }
 
 /// Translates an error that the schema raised into one of the store interface: a slot that was

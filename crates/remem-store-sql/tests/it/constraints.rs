@@ -10,7 +10,7 @@
 use crate::workshop;
 use remem_core::trgm::{Trigrams, is_guarded};
 use remem_core::{Actor, Batch, ClosingReason, Draft, Facets, Scope, Timestamp, Typology};
-use remem_store::{Filter, Page, Probe, ReadAt, Store, StoreError};
+use remem_store::{Filter, Ledger, Page, Probe, ReadAt, Store, StoreError};
 use remem_store_sql::{Location, SqliteStore};
 use remem_testkit::conformance::{NOON, admit, draft, id, in_session, scope};
 use remem_testkit::postgres::TestDatabase;

@@ -16,7 +16,8 @@ use remem_core::{
 };
 use remem_store::{
     ChangeOutcome, Directory, DueWork, EntryState, Filter, KeyRecord, Page, Probe, ReadAt,
-    RecordLookup, Review, Store, StoreError, SubjectTrace, TenantRecord, TracePosition,
+    RecordLookup, Review, ReviewCalls, Store, StoreError, SubjectTrace, TenantRecord,
+    TracePosition,
 };
 use remem_store_sql::copy::{
     CopyError, CopyLocation, CopyOptions, CopyPhase, CopyProgress, TenantReport, copy,

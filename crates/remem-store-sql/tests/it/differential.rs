@@ -12,8 +12,8 @@ use remem_core::{
     TenantId, Timestamp,
 };
 use remem_store::{
-    CandidateSet, DueWork, Filter, ListPosition, Page, Probe, ReadAt, RecordLookup, Review,
-    SearchCandidate, Store, StoreError, TracePosition,
+    CandidateSet, DueWork, EntryCalls, Filter, ListPosition, LogReads, Page, Probe, ReadAt,
+    RecordLookup, Review, ReviewCalls, SearchCandidate, Store, StoreError, TracePosition, Upkeep,
 };
 use remem_store_sql::{Location, PostgresStore, SqliteStore};
 use remem_testkit::conformance::{admit, admit_by, id};

@@ -10,7 +10,8 @@ use remem_core::{
     Batch, Draft, Permission, PrincipalId, RetireReason, RunId, Scope, ShapePolicy, Subject, Trust,
 };
 use remem_store::{
-    ChangeOutcome, Directory, EntryState, Filter, Page, Probe, ReadAt, Store, TenantRecord,
+    ChangeOutcome, Directory, EntryCalls, EntryReads, EntryState, Filter, Ledger, LineageReads,
+    Page, Probe, ReadAt, Store, TenantRecord, Upkeep,
 };
 use remem_store_sql::postgres::{PostgresTarget, backfill_hashes, migrate};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
@@ -343,7 +344,7 @@ async fn sqlite_migration_preserves_entries_snapshots_and_index() {
     assert_eq!(
         db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
             .unwrap(),
-        11
+        13
     );
 }
 

@@ -6,7 +6,7 @@
 )]
 
 use remem_core::{Batch, Revision};
-use remem_store::Store;
+use remem_store::Ledger;
 use remem_testkit::conformance::{admit, draft, id, scope};
 use remem_testkit::postgres::TestDatabase;
 use remem_testkit::{NOON, wait_until};

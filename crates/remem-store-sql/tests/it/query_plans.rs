@@ -14,8 +14,8 @@ use remem_core::{
     Scope, Seq, ShapePolicy, Subject, Tier, Timestamp, Trust,
 };
 use remem_store::{
-    ChangeOutcome, Directory, Filter, KeyRecord, ListPosition, Page, Probe, ReadAt, RowCursor,
-    Store, TenantRecord, TracePosition,
+    ChangeOutcome, Directory, EntryCalls, EntryReads, Filter, KeyRecord, Ledger, LineageReads,
+    ListPosition, LogCalls, LogReads, Page, Probe, ReadAt, RowCursor, TenantRecord, TracePosition,
 };
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::PostgresOptions;
@@ -1159,8 +1159,10 @@ async fn signatures_and_lineage_are_read_through_indexes() {
                 subjects <= 2.0 * (WITH_SUBJECT + MERGED) as f64,
                 "{subjects}: {plan:#?}"
             );
+            let links = reads_by(&plan, "lineage", index, &columns);
             assert!(
-                reads_by(&plan, "lineage", index, &columns) <= 4.0 * (WITH_SUBJECT + MERGED) as f64
+                links <= 4.0 * (WITH_SUBJECT + MERGED) as f64,
+                "{links}: {plan:#?}"
             );
             let entries: f64 = plan
                 .iter()

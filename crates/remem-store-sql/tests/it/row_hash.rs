@@ -9,7 +9,7 @@
 use crate::erasure::WITHOUT_HASHES;
 use crate::tenant_isolation::populate_store;
 use remem_core::{Batch, TenantId};
-use remem_store::{Directory, Store, StoreError};
+use remem_store::{Directory, Ledger, StoreError, Upkeep};
 use remem_store_sql::copy::{CopyLocation, CopyOptions, copy};
 use remem_store_sql::postgres::{PostgresTarget, backfill_hashes, migrate};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};

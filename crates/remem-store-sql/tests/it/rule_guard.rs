@@ -10,7 +10,7 @@
 use crate::workshop;
 use remem_core::trgm::{Trigrams, is_guarded};
 use remem_core::{Batch, Draft, Rejection, Scope};
-use remem_store::{ChangeOutcome, ReadAt, Store, StoreError};
+use remem_store::{ChangeOutcome, Ledger, ReadAt, Store, StoreError};
 use remem_store_sql::{Location, SqliteStore};
 use remem_testkit::conformance::{NOON, admit, admit_by, id, scope};
 use remem_testkit::postgres::TestDatabase;

@@ -3,7 +3,7 @@
 //! too many changes.
 
 use remem_core::{Batch, Embedding, ModelId, Scope};
-use remem_store::{Filter, Probe, ReadAt, Store};
+use remem_store::{EntryCalls, EntryReads, Filter, Ledger, Probe, ReadAt, Upkeep};
 use remem_store_sql::{Location, SqliteStore};
 use remem_testkit::conformance::{NOON, admit, delete, draft, id, put, scope};
 use rusqlite::Connection;

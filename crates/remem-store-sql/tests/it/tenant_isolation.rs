@@ -18,8 +18,9 @@ use remem_core::{
     Subject, TenantId, Timestamp,
 };
 use remem_store::{
-    ChangeOutcome, Directory, Filter, KeyRecord, Probe, ReadAt, Store, StoreError, TenantRecord,
-    TracePosition,
+    ChangeOutcome, Directory, EntryCalls, EntryReads, Filter, KeyRecord, Leases, Ledger,
+    LineageReads, LogCalls, LogReads, Probe, ReadAt, RuleCalls, Store, StoreError, TenantRecord,
+    TracePosition, Upkeep, Vectors, WorkshopReads,
 };
 use remem_store_sql::PostgresStore;
 use remem_testkit::conformance::{self, NOON, admit, all, delete, draft, id, names, put, scope};

@@ -9,7 +9,7 @@
 use crate::recorder::{SentStatement, StatementLog, recorded};
 use futures_util::FutureExt;
 use remem_core::{Batch, Scope};
-use remem_store::{ReadAt, Store};
+use remem_store::{Ledger, ReadAt};
 use remem_testkit::conformance::{NOON, admit, all, draft, id, put, scope};
 use remem_testkit::postgres::TestDatabase;
 use remem_testkit::wait_until;

@@ -8,7 +8,7 @@
 )]
 
 use remem_core::{EntryId, MemoryRef, RecordKind, Scope, TenantId, Timestamp};
-use remem_store::{Directory, DueWork, ReadAt, Store};
+use remem_store::{Directory, DueWork, ReadAt, Store, Upkeep};
 use remem_store_sql::postgres::{PostgresTarget, backfill_hashes, migrate};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use remem_testkit::conformance::all;

@@ -10,7 +10,7 @@
 use remem_core::{
     Batch, Draft, Embedding, Entry, ModelId, Scope, SessionId, Tier, Timestamp, Typology,
 };
-use remem_store::{Filter, Probe, ReadAt, Store};
+use remem_store::{EntryReads, Filter, Ledger, Probe, ReadAt};
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::PostgresOptions;
 use remem_testkit::conformance::{NOON, admit, all, draft, id, in_session, scope};

@@ -12,7 +12,7 @@
 
 use futures_util::future::join_all;
 use remem_core::{RecordKind, TenantId};
-use remem_store::{Directory, Store, StoreError, TenantHead, deadline};
+use remem_store::{Directory, LogReads, RecordCalls, StoreError, TenantHead, deadline};
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::{PostgresOptions, PostgresTarget};
 use remem_testkit::postgres::TestDatabase;

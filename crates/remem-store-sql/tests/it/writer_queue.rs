@@ -7,7 +7,7 @@
 )]
 
 use remem_core::{Batch, RecordKind};
-use remem_store::{Review, Store};
+use remem_store::{Leases, Ledger, ReviewCalls};
 use remem_store_sql::{Location, SqliteStore};
 use remem_testkit::NOON;
 use remem_testkit::conformance::{admit, draft, id, scope};

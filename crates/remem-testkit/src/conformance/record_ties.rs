@@ -7,7 +7,7 @@ use remem_core::{
     Admission, Batch, EventBody, Policy, Precondition, RecordBody, RecordKind, RecordLinks,
     Redactor, RetireReason, RunId, Scope, Seq, Timestamp,
 };
-use remem_store::{ChangeOutcome, DueWork, RecordLookup, Review, Store, StoreError};
+use remem_store::{ChangeOutcome, DueWork, RecordLookup, Review, ReviewCalls, Store, StoreError};
 use serde_json::json;
 
 const KIND: RecordKind = RecordKind::Commitment;

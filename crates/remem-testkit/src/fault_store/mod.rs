@@ -32,7 +32,7 @@ pub struct FaultStore {
 /// Calls of one kind, and the entries that they returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCount {
-    /// Number of calls.
+    /// The number of calls of this method.
     pub calls: u64,
     /// Number of entries that all of them together returned.
     pub entries: u64,
@@ -145,8 +145,8 @@ impl FaultStore {
         self.texts_read.swap(0, Ordering::SeqCst)
     }
 
-    /// The calls of a method of the store since the last call of this function. Only some methods
-    /// are counted: those that call `tally`.
+    /// The calls of a method of the store since the last call of this function. Queries of entries
+    /// are counted by the name of the call that makes them.
     pub fn take_calls(&self, method: &str) -> CallCount {
         unpoisoned(&self.counts).remove(method).unwrap_or_default()
     }

@@ -4,7 +4,7 @@ use super::FaultStore;
 use crate::conformance::{NOON, admit, all, draft, id, scope};
 use crate::storage;
 use remem_core::Batch;
-use remem_store::{ReadAt, Store, StoreError};
+use remem_store::{Ledger, ReadAt, StoreError};
 use remem_store_sql::Location;
 
 fn without_faults() -> FaultStore {

@@ -6,7 +6,7 @@
 //! restart. The answers that the clients received are then compared with what the host returns,
 //! after every kill for what is new and once more for everything at the end.
 
-use crate::common::books::{Ledger, MEMORIES, WriteRecord, Writer, WriterLog};
+use crate::common::books::{KnownState, MEMORIES, WriteRecord, Writer, WriterLog};
 use crate::common::{Client, ServerProcess, place, run_on};
 use remem_testkit::{SeededRandom, cases, cases_by_tier, wait_until_blocking};
 use std::path::Path;
@@ -107,7 +107,7 @@ fn every_check_is_ok(dir: &Path) {
 async fn a_killed_host_keeps_acknowledged_writes_and_no_partial_ones() {
     let folder = tempfile::tempdir().unwrap();
     let mut random = SeededRandom::fresh();
-    let mut books = Ledger::default();
+    let mut books = KnownState::default();
     let dir = folder.path().join("data");
     let flying = Arc::<AtomicUsize>::default();
     let writer = |number| Writer {

@@ -4,7 +4,7 @@
 //!
 //! Each test has a PostgreSQL of its own, since it is not kind to it.
 
-use crate::common::books::{Ledger, WriteRecord, Writer, WriterLog};
+use crate::common::books::{KnownState, WriteRecord, Writer, WriterLog};
 use crate::common::client::finish;
 use crate::common::{Client, ServerProcess, place, remem, run};
 use remem_testkit::{SeededRandom, cases, wait_until_blocking};
@@ -147,7 +147,7 @@ async fn write_until(
 async fn a_killed_database_loses_no_acknowledged_write() {
     let database = OwnPostgres::start();
     let mut random = SeededRandom::fresh();
-    let mut books = Ledger::default();
+    let mut books = KnownState::default();
     let mut server = database.host(&[], &[]);
     let client = server.client();
     let flying = Arc::<AtomicUsize>::default();

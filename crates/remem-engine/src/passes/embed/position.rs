@@ -78,7 +78,7 @@ impl EmbedPosition {
         (is_recent && is_same_model).then_some(EmbedPosition { model, ..position })
     }
 
-    /// The stored form.
+    /// The form in which the record holds it.
     pub fn to_stored(&self) -> StoredEmbedPosition {
         let (at, looked_at) = match self.look {
             Look::At(at) => (at, None),

@@ -8,6 +8,7 @@ use remem_core::{Permission, RecordKind};
 use remem_engine::proposals::{ApplyResult, ProposalChanges};
 use remem_engine::runner;
 use remem_engine::runs::NewRun;
+use remem_store::ReviewCalls;
 use remem_testkit::NOON;
 use serde_json::{Value, json};
 use tokio::sync::watch;

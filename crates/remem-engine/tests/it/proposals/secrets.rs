@@ -7,6 +7,7 @@ use remem_core::redact::SecretValue;
 use remem_engine::proposals::ProposalChanges;
 use remem_engine::registry::{self, PassMode};
 use remem_engine::vault::SecretScope;
+use remem_store::ReviewCalls;
 use serde_json::json;
 
 #[tokio::test]

@@ -359,6 +359,7 @@ const EXPLAINED: &[(&str, &[&str])] = &[
         &[
             "POST /v1/host/remembrancer/forget",
             "GET /v1/host/remembrancer/erasures/{id}",
+            "GET /v1/host/remembrancer/erasures/{id}/pages/{number}",
         ],
     ),
     (
@@ -727,7 +728,11 @@ fn bytes(answer: &TestResponse) -> String {
     let body = if json.is_null() {
         String::from_utf8_lossy(&answer.bytes).into_owned()
     } else {
-        plain(json).to_string()
+        let mut json = plain(json);
+        if let Some(events) = json["events"].as_array_mut() {
+            sort_by_run(events);
+        }
+        json.to_string()
     };
     format!("{} {headers:?} {body}", answer.status)
 }
@@ -845,7 +850,15 @@ fn stream_events(stream: &str) -> Vec<Value> {
         .lines()
         .filter_map(|line| line.strip_prefix("data: "))
         .filter_map(|text| serde_json::from_str(text).ok());
-    frames.map(plain).collect()
+    let mut events: Vec<Value> = frames.map(plain).collect();
+    sort_by_run(&mut events);
+    events
+}
+
+/// Puts the events of each run together: it goes on beside what else happens, so that only the
+/// order within a run, and of what belongs to none, is certain.
+fn sort_by_run(events: &mut [Value]) {
+    events.sort_by_key(|event| event["runId"].as_str().map(str::to_owned));
 }
 
 async fn tool(host: &TestServer, user: &str, name: &str, arguments: Value) -> String {

@@ -219,7 +219,7 @@ pub fn text(value: &Value) -> String {
 /// Everything that is known: the answers that clients received, and the state that the host has
 /// shown.
 #[derive(Default)]
-pub struct Ledger {
+pub struct KnownState {
     /// Acknowledged entries: id to memory, text and revision.
     pub acknowledged_entries: HashMap<String, (&'static str, String, String)>,
     /// The id of the entry that holds a text, which never changes.
@@ -237,7 +237,7 @@ pub struct Ledger {
     pub replays: usize,
 }
 
-impl Ledger {
+impl KnownState {
     /// Takes over the records of a client. Called before the host is read again.
     pub fn add_log(&mut self, diary: &WriterLog) {
         for write in &diary.writes {

@@ -128,7 +128,7 @@ fn sources(mut pending: Vec<PathBuf>) -> Vec<String> {
             pending.extend(inside.map(|entry| entry.unwrap().path()));
         } else if path.extension().is_some_and(|end| end == "rs") && !path.ends_with("tests.rs") {
             let text = std::fs::read_to_string(&path).unwrap();
-            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let code = text.split("\n#[cfg(test)]").next().unwrap_or_default();
             let words: Vec<&str> = code.split_whitespace().collect();
             texts.push(words.join(" ").replace("( \"", "(\""));
         }

@@ -1,17 +1,17 @@
 //! Writes a page of copied entries to the embedded store: loads those that are there, lets the
 //! ledger say what becomes of them, and saves that. Runs inside the transaction of the page.
 
+use super::connection::store_error;
+use super::load::{entry_rows, load_clock, load_links};
+use super::save::save;
 use crate::rows::entry;
-use crate::sqlite::load::{entry_rows, load_clock, load_links};
-use crate::sqlite::save::save;
-use crate::sqlite::store_error;
 use remem_core::ledger::{self, EntryRow, MemoryRow, RowKey, RowNumbers, Working};
 use remem_core::{MemoryRef, TenantId};
 use remem_store::StoreError;
 use rusqlite::{Connection, params};
 use std::collections::BTreeSet;
 
-pub(super) fn put_entries(
+pub(crate) fn put_entries(
     db: &Connection,
     tenant: &TenantId,
     page: Vec<(RowKey, EntryRow)>,
