@@ -55,7 +55,7 @@ pub struct ForgetResult {
 /// What a caller who waited for a forget gets.
 #[derive(Clone, Debug)]
 pub enum ForgetOutcome {
-    /// It has ended.
+    /// The erasure has ended with this result.
     Done(Box<ForgetResult>),
     /// The job that goes on with it.
     UnderWay(Box<JobInfo>),

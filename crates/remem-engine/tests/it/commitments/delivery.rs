@@ -185,7 +185,7 @@ async fn a_memory_at_its_open_run_limit_delays_further_fires() {
 
 /// More runs go on than are examined at a time; the one that has ended is behind them.
 #[tokio::test]
-async fn an_ended_run_behind_many_that_go_on_is_found() {
+async fn an_ended_run_is_found_among_many_that_continue() {
     const RUNS: usize = 70;
     let mut env = TestEnv::new().await;
     env.policy.commitment_runs_max = RUNS;
