@@ -19,6 +19,7 @@ MCP_CLIENT = {
 
 # Operations that this scenario cannot make succeed, and why.
 NEVER_SERVED = {
+    "get_erasure_page": "a report has pages from 10,000 names on",
     "get_artifact": "this host keeps no artifacts",
     "redeliver": "a dead letter takes an hour of failures",
     "undo_rewrite": "there is no model",
