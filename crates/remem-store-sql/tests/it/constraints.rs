@@ -758,11 +758,6 @@ async fn inv_36_only_semantic_entries_of_a_world_consult_rules_postgres() {
     }
 }
 
-/// An answer that has ended and still holds its slot, without the ledger's knowledge.
-const HIDDEN_ANSWER: &str = "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, created_at,
-       scan, rev_from, rev_to, removed_reason, world, slot)
-     VALUES ('a', 1, 50, 'old', 'h', 'persistent', 'semantic', 'x', '[]', 1, 1, 1, 2, 'invalidated', '-', 'q')";
-
 /// A distributed PostgreSQL names a constraint after the shard that it is on.
 #[tokio::test]
 async fn constraints_of_a_shard_are_recognised() {
@@ -770,26 +765,17 @@ async fn constraints_of_a_shard_are_recognised() {
     let store = database.open().await;
     let s = scope("a", "m");
     let batch = || Batch::new(s.tenant.clone(), NOON);
-    let plain = batch().put(id("plain"), admit(&s, draft("plain"), NOON));
-    store.commit(plain).await.unwrap();
     let admin = database.admin().await;
-    admin.batch_execute(HIDDEN_ANSWER).await.unwrap();
     for name in ["one_truth_per_slot", "one_truth_per_slot_102008"] {
-        let rename =
-            format!("ALTER TABLE remem.entry RENAME CONSTRAINT one_truth_per_slot TO {name}");
-        let _ = admin.batch_execute(&rename).await; // the first name is the one that it has
-        let facets = Facets {
-            slot: Some("q".into()),
-            valid_at: Some(NOON),
-            ..Facets::default()
-        };
-        let answer = Draft {
-            facets,
-            ..draft("an answer")
-        };
-        let refused = store
-            .commit(batch().put(id(name), admit(&s, answer, NOON)))
-            .await;
+        let refuse = format!(
+            "CREATE OR REPLACE FUNCTION taken() RETURNS trigger LANGUAGE plpgsql AS
+               $$ BEGIN RAISE EXCEPTION 'taken' USING ERRCODE = '23P01', CONSTRAINT = '{name}'; END $$;
+             CREATE OR REPLACE TRIGGER taken BEFORE INSERT ON remem.entry
+               FOR EACH ROW EXECUTE FUNCTION taken()"
+        );
+        admin.batch_execute(&refuse).await.unwrap();
+        let put = batch().put(id("e"), admit(&s, draft("an answer"), NOON));
+        let refused = store.commit(put).await;
         assert!(
             matches!(refused, Err(StoreError::Conflict)),
             "{name}: {refused:?}"
